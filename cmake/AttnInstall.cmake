@@ -1,0 +1,1 @@
+# Install rules, package configuration, pkg-config file.

@@ -1,0 +1,38 @@
+# Build options and the flags that every C target of the project shares (attn_flags).
+include(CMakeDependentOption)
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel" FORCE)
+endif()
+
+option(ATTN_BUILD_TESTS "Build the tests (needs cmocka)" ${PROJECT_IS_TOP_LEVEL})
+option(ATTN_BUILD_BENCH "Build attn-bench (needs jansson)" ${PROJECT_IS_TOP_LEVEL})
+option(ATTN_OPENMP "Use OpenMP threads where the compiler has them" ON)
+option(ATTN_WERROR "Treat warnings as errors" OFF)
+set(ATTN_SANITIZE "" CACHE STRING "Sanitizers for everything, such as address,undefined")
+set(ATTN_BLAS auto CACHE STRING "auto, openblas, blis, mkl or netlib")
+set_property(CACHE ATTN_BLAS PROPERTY STRINGS auto openblas blis mkl netlib)
+set(ATTN_CASES_DIR "" CACHE PATH "Folder of ONNX conformance cases; their test is skipped without it")
+
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS ON)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+# -ffp-contract=off: a product and a sum are fused only where the source says so, the same in vector bodies and tails.
+add_library(attn_flags INTERFACE)
+target_compile_options(attn_flags INTERFACE -Wall -Wextra -Wshadow -Wstrict-prototypes -Wvla -ffp-contract=off
+                                            -fno-math-errno -fno-trapping-math)
+if(ATTN_WERROR)
+  target_compile_options(attn_flags INTERFACE -Werror)
+endif()
+if(ATTN_SANITIZE)
+  target_compile_options(attn_flags INTERFACE -fsanitize=${ATTN_SANITIZE} -fno-omit-frame-pointer
+                                              -fno-sanitize-recover=all)
+  target_link_options(attn_flags INTERFACE -fsanitize=${ATTN_SANITIZE})
+endif()
+
+if(ATTN_OPENMP)
+  find_package(OpenMP COMPONENTS C)
+endif()

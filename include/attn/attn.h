@@ -1,0 +1,21 @@
+/* libattn: attention on CPUs, softmax(Q K^T / sqrt(d)) V, exactly, fast, and the same way every time.
+ *
+ * This header includes all the others:
+ *
+ *   base.h       status codes, error text, context (threads, allocator), version
+ *   sdpa.h       scaled dot-product attention: problem, arguments, one call, plan, flat call
+ *   chain.h      the stages from token ids to attention output, one function each, and the traced call
+ *   position.h   sinusoidal positions
+ *
+ * Start with attn_sdpa_f32() in sdpa.h, or with attn_sdpa_flat_f32() when all arrays are dense.
+ * All headers are C99 and C++ and include neither cblas.h nor lapacke.h.
+ */
+#ifndef ATTN_ATTN_H
+#define ATTN_ATTN_H
+
+#include <attn/base.h>
+#include <attn/chain.h>
+#include <attn/position.h>
+#include <attn/sdpa.h>
+
+#endif

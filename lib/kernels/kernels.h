@@ -1,0 +1,61 @@
+/* The kernels: hand-written loops over contiguous memory, one source for float and double and all instruction sets.
+ *
+ * A kernel knows no heads, masks or threads, checks nothing and allocates nothing. Its pointers need no alignment, its
+ * sizes may be 0 or any number: tails give the same bits as the vector body. Bits may differ between instruction sets.
+ * attn_kernels_f32()/_f64() return the table chosen at start-up (table.c): filled with the generic kernels first, then
+ * overwritten by the best instruction set of this CPU.
+ */
+#ifndef ATTN_LIB_KERNELS_H
+#define ATTN_LIB_KERNELS_H
+
+#include <attn/base.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/real.h"
+
+typedef struct REAL(attn_kernels) {
+    /* y[i] = exp(x[i]), at most 1 ulp; +0 below the smallest normal result, +Inf above, NaN stays. x == y is allowed.
+     */
+    void (*exp)(int64_t n, const real *x, real *y);
+
+    /* Stable softmax of one row: y[i] = exp(x[i] - max) / sum. Entries of -Inf give 0; a row of nothing but -Inf (or
+     * n 0) becomes all 0; NaN or +Inf anywhere makes all of y NaN. x == y is allowed. Returns the log of
+     * sum exp(x): -Inf for an empty row, NaN with NaN. */
+    real (*softmax_row)(int64_t n, const real *x, real *y);
+
+    /* One step of the online softmax over a tile of scores s (rows x cols, row stride ld), in place.
+     * On entry row_max[i] and row_sum[i] describe the keys seen so far (-Inf and 0 before the first tile).
+     * On exit s[i][j] = exp(s - row_max[i]) with the new maximum, row_sum[i] = old sum rescaled + sum of the new
+     * s[i][:], and rescale[i] is what the output accumulated so far must be multiplied by (1 when the maximum did not
+     * move). While a row has seen nothing but -Inf, row_max stays -Inf, row_sum 0, and s[i][:] becomes 0. A NaN or +Inf
+     * score makes row_sum NaN for good. */
+    void (*softmax_tile)(int64_t rows, int64_t cols, real *s, int64_t ld, real *row_max, real *row_sum, real *rescale);
+
+    /* o[i][:] *= factor[i] (rows x cols, row stride ld); rows of factor 1 are left alone bit for bit. */
+    void (*scale_rows)(int64_t rows, int64_t cols, real *o, int64_t ld, const real *factor);
+
+    /* True when no element of x (rows x cols, row stride ld) is NaN or infinite. */
+    bool (*all_finite)(int64_t rows, int64_t cols, const real *x, int64_t ld);
+
+    /* s[j] = scale * sum_c q[c] k[j][c] for `keys` rows of k (row stride ld). */
+    void (*dot_rows)(int64_t keys, int64_t dim, real scale, const real *q, const real *k, int64_t ld, real *s);
+
+    /* o[c] += sum_j p[j] v[j][c] over `keys` rows of v (row stride ld), in ascending j. */
+    void (*weighted_rows)(int64_t keys, int64_t dim, const real *p, const real *v, int64_t ld, real *o);
+
+    /* z[i] = x[i] + y[i]; z may be x or y. */
+    void (*add)(int64_t n, const real *x, const real *y, real *z);
+
+    /* sine[i] = sin(angle[i]), cosine[i] = cos(angle[i]) for finite angles up to 2^31 in magnitude, at most one eps
+     * of `real` absolute. Angles are double in both precisions. */
+    void (*sincos)(int64_t n, const double *angle, real *sine, real *cosine);
+} REAL(attn_kernels);
+
+/* The table in use. Constant after the library was loaded. */
+const REAL(attn_kernels) * REAL(attn_kernels_in_use)(void);
+
+/* The table of one instruction set, for tests; NULL when it is not compiled in or this CPU lacks it. */
+const REAL(attn_kernels) * REAL(attn_kernels_of)(attn_isa isa);
+
+#endif
