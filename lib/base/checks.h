@@ -1,0 +1,59 @@
+/* Checks that every public function shares: sizes, strides, extents, overlaps, struct sizes. Each returns ATTN_OK, or a
+ * status with its sentence stored. */
+#ifndef ATTN_LIB_CHECKS_H
+#define ATTN_LIB_CHECKS_H
+
+#include <attn/base.h>
+#include <stdbool.h>
+
+/* a * b and a + b of numbers that are not negative; INT64_MAX when they do not fit. */
+int64_t attn_mul_saturated(int64_t a, int64_t b);
+int64_t attn_add_saturated(int64_t a, int64_t b);
+
+/* A matrix or array argument as the checks see it: an address, its dimensions from the outermost, and the size of an
+ * element. The last dimension is contiguous unless its stride says otherwise. */
+enum { ATTN_MAX_DIMS = 4 };
+typedef struct attn_extent {
+    const char *name;    /* as the caller knows it: "out" */
+    const void *address; /* */
+    int dims;
+    int64_t size[ATTN_MAX_DIMS];
+    int64_t stride[ATTN_MAX_DIMS];
+    int64_t element_bytes;
+} attn_extent;
+
+/* The usual shapes: [rows, cols] with a row stride, and [rows] contiguous. */
+attn_extent attn_extent_matrix(const char *name, const void *address, int64_t rows, int64_t cols, int64_t row_stride,
+                               int64_t element_bytes);
+attn_extent attn_extent_vector(const char *name, const void *address, int64_t size, int64_t element_bytes);
+
+bool attn_extent_empty(const attn_extent *e);
+
+/* ATTN_ERR_SIZE when value is below minimum. */
+attn_status attn_check_size(const char *name, int64_t value, int64_t minimum);
+
+/* Strides not negative (ATTN_ERR_STRIDE), the row stride (of the dimension before the last) at least the row size when
+ * there is more than one row (ATTN_ERR_STRIDE), the whole extent addressable (ATTN_ERR_OVERFLOW). */
+attn_status attn_check_extent(const attn_extent *e);
+
+/* ATTN_ERR_NULL when the array has elements but no address. */
+attn_status attn_check_present(const attn_extent *e);
+
+/* ATTN_ERR_STRIDE when the elements of an output are not all at different places: the strides, sorted, must each clear
+ * the extent of those below. */
+attn_status attn_check_no_self_overlap(const attn_extent *output);
+
+/* ATTN_ERR_OVERLAP when output starts at input's address, or when both extents are dense and intersect. */
+attn_status attn_check_apart(const attn_extent *output, const attn_extent *input);
+
+/* ATTN_ERR_OVERLAP when any byte range of two outputs may be shared: same start, or intersecting ranges unless their
+ * interleaving is provably apart (neither is dense). */
+attn_status attn_check_outputs_apart(const attn_extent *a, const attn_extent *b);
+
+/* ATTN_ERR_STRUCT_SIZE when a caller's struct_size is below the first version's or above ours. */
+attn_status attn_check_struct_size(const char *type, size_t given, size_t first, size_t ours);
+
+/* The common body of the public initialisers: checks, zeroes struct_size bytes, stores struct_size. */
+attn_status attn_init_struct(const char *type, void *object, size_t given, size_t first, size_t ours);
+
+#endif
