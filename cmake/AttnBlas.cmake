@@ -1,2 +1,58 @@
-# Finds the BLAS library with a CBLAS interface: target attn_blas_library.
-find_package(PkgConfig QUIET)
+# Chooses the BLAS library by ATTN_BLAS and makes the target attn_blas_library: the library, and a folder whose cblas.h
+# declares it. Sets ATTN_BLAS_KIND (openblas, blis, mkl, netlib), ATTN_BLAS_FILE and ATTN_BLAS_PC for the install rules.
+include(CheckCSourceCompiles)
+include(CMakePushCheckState)
+include(AttnFindBlas)
+
+if(ATTN_BLAS STREQUAL "auto")
+  set(ATTN_BLAS_CANDIDATES openblas blis mkl netlib)
+else()
+  set(ATTN_BLAS_CANDIDATES ${ATTN_BLAS})
+endif()
+
+set(ATTN_BLAS_KIND)
+foreach(kind ${ATTN_BLAS_CANDIDATES})
+  attn_find_blas(${kind} found)
+  if(found_LIBRARY AND found_HEADER)
+    # Link once, to see that the library has what its header says.
+    cmake_push_check_state(RESET)
+    set(CMAKE_REQUIRED_INCLUDES ${found_INCLUDE_DIR})
+    set(CMAKE_REQUIRED_LIBRARIES ${found_LIBRARY})
+    set(CMAKE_REQUIRED_QUIET ON)
+    check_c_source_compiles(
+      "#include <${found_HEADER}>
+       int main(void) {
+           float x = 1;
+           cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, 1, 1, 1, 1, &x, 1, &x, 1, 0, &x, 1);
+           return 0;
+       }"
+      ATTN_BLAS_LINKS_${kind})
+    cmake_pop_check_state()
+    if(ATTN_BLAS_LINKS_${kind})
+      set(ATTN_BLAS_KIND ${kind})
+      break()
+    endif()
+  endif()
+endforeach()
+
+if(NOT ATTN_BLAS_KIND)
+  list(JOIN ATTN_BLAS_CANDIDATES ", " ATTN_BLAS_TRIED)
+  message(FATAL_ERROR "No BLAS library with a CBLAS interface found (tried: ${ATTN_BLAS_TRIED}). "
+                      "On Debian or Ubuntu: apt-get install libopenblas-dev")
+endif()
+set(ATTN_BLAS_FILE ${found_LIBRARY})
+set(ATTN_BLAS_PC ${found_PC})
+message(STATUS "BLAS: ${ATTN_BLAS_KIND}, ${ATTN_BLAS_FILE}, header ${found_INCLUDE_DIR}/${found_HEADER}")
+
+# The library's sources say <cblas.h>. Where that is not the header's name, or its folder belongs to several BLAS
+# libraries, a forwarding header makes sure that the right one is meant.
+if(found_HEADER STREQUAL "cblas.h")
+  set(ATTN_BLAS_INCLUDE_DIR ${found_INCLUDE_DIR})
+else()
+  set(ATTN_BLAS_INCLUDE_DIR ${CMAKE_CURRENT_BINARY_DIR}/blas-${ATTN_BLAS_KIND})
+  file(CONFIGURE OUTPUT ${ATTN_BLAS_INCLUDE_DIR}/cblas.h CONTENT "#include \"${found_INCLUDE_DIR}/${found_HEADER}\"\n")
+endif()
+
+add_library(attn_blas_library INTERFACE)
+target_include_directories(attn_blas_library SYSTEM INTERFACE ${ATTN_BLAS_INCLUDE_DIR})
+target_link_libraries(attn_blas_library INTERFACE ${ATTN_BLAS_FILE})
