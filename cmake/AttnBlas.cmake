@@ -1,5 +1,5 @@
 # Chooses the BLAS library by ATTN_BLAS and makes the target attn_blas_library: the library, and a folder whose cblas.h
-# declares it. Sets ATTN_BLAS_KIND (openblas, blis, mkl, netlib), ATTN_BLAS_FILE and ATTN_BLAS_PC for the install rules.
+# declares it. Sets ATTN_BLAS_KIND (openblas, blis, mkl, netlib) and ATTN_BLAS_FILE for the install rules.
 include(CheckCSourceCompiles)
 include(CMakePushCheckState)
 include(AttnFindBlas)
@@ -41,7 +41,6 @@ if(NOT ATTN_BLAS_KIND)
                       "On Debian or Ubuntu: apt-get install libopenblas-dev")
 endif()
 set(ATTN_BLAS_FILE ${found_LIBRARY})
-set(ATTN_BLAS_PC ${found_PC})
 message(STATUS "BLAS: ${ATTN_BLAS_KIND}, ${ATTN_BLAS_FILE}, header ${found_INCLUDE_DIR}/${found_HEADER}")
 
 # The library's sources say <cblas.h>. Where that is not the header's name, or its folder belongs to several BLAS

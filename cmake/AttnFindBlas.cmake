@@ -4,7 +4,6 @@
 #   <out>_LIBRARY      the library file, empty when it is not here
 #   <out>_INCLUDE_DIR  the folder of its header, empty when it needs none
 #   <out>_HEADER       the header that declares cblas_sgemm, a name in that folder
-#   <out>_PC           its pkg-config module, empty when it was found without
 #
 # Installed beside attnConfig.cmake: the static libattn looks for its BLAS again on the machine that links it.
 
@@ -34,34 +33,20 @@ function(attn_find_blas kind out)
     message(FATAL_ERROR "ATTN_BLAS is \"${kind}\", but must be auto, openblas, blis, mkl or netlib")
   endif()
 
-  find_package(PkgConfig QUIET)
-  set(pc)
-  foreach(module ${modules})
-    if(PKG_CONFIG_FOUND AND NOT pc)
-      pkg_check_modules(ATTN_PC_${module} QUIET ${module})
-      if(ATTN_PC_${module}_FOUND)
-        set(pc ${module})
-      endif()
-    endif()
-  endforeach()
-  set(pc_library_dirs)
-  set(pc_include_dirs)
-  if(pc)
-    set(pc_library_dirs ${ATTN_PC_${pc}_LIBRARY_DIRS})
-    set(pc_include_dirs ${ATTN_PC_${pc}_INCLUDE_DIRS})
-  endif()
-
+  # pkg-config only gives hints: what it would link besides, such as gfortran, libattn does not need.
   string(TOUPPER ${kind} KIND)
-  find_library(ATTN_${KIND}_LIBRARY NAMES ${libraries} HINTS ${pc_library_dirs} ENV MKLROOT PATH_SUFFIXES ${suffixes}
-                                                                                                          lib/intel64)
-  find_path(ATTN_${KIND}_INCLUDE_DIR NAMES ${headers} HINTS ${pc_include_dirs} ENV MKLROOT PATH_SUFFIXES ${suffixes}
-                                                                                                         include)
+  find_package(PkgConfig QUIET)
+  if(PKG_CONFIG_FOUND)
+    pkg_search_module(ATTN_PC_${KIND} QUIET ${modules})
+  endif()
+  find_library(ATTN_${KIND}_LIBRARY NAMES ${libraries} HINTS ${ATTN_PC_${KIND}_LIBRARY_DIRS} ENV MKLROOT
+               PATH_SUFFIXES ${suffixes} lib/intel64)
+  find_path(ATTN_${KIND}_INCLUDE_DIR NAMES ${headers} HINTS ${ATTN_PC_${KIND}_INCLUDE_DIRS} ENV MKLROOT
+            PATH_SUFFIXES ${suffixes} include)
   mark_as_advanced(ATTN_${KIND}_LIBRARY ATTN_${KIND}_INCLUDE_DIR)
   set(library ${ATTN_${KIND}_LIBRARY})
   set(include_dir ${ATTN_${KIND}_INCLUDE_DIR})
-  if(NOT library)
-    set(library)
-  else()
+  if(library)
     # Debian keeps each flavour in a folder of its own, with a link to the one in use in the folder that the loader
     # searches. Take that link: a library there needs no run path, and another flavour can be chosen at run time.
     get_filename_component(file ${library} NAME)
@@ -74,6 +59,8 @@ function(attn_find_blas kind out)
         set(library ${ATTN_${KIND}_LINK})
       endif()
     endif()
+  else()
+    set(library)
   endif()
   set(header)
   if(include_dir)
@@ -89,5 +76,4 @@ function(attn_find_blas kind out)
   set(${out}_LIBRARY "${library}" PARENT_SCOPE)
   set(${out}_INCLUDE_DIR "${include_dir}" PARENT_SCOPE)
   set(${out}_HEADER "${header}" PARENT_SCOPE)
-  set(${out}_PC "${pc}" PARENT_SCOPE)
 endfunction()
