@@ -15,8 +15,15 @@ void attn_gemm_f32(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int
 void attn_gemm_f64(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, double alpha, const double *a,
                    int64_t lda, const double *b, int64_t ldb, double beta, double *c, int64_t ldc);
 
+/* The width of the integers that CBLAS was compiled against here; probe.c compares it with the library that runs. */
+#ifndef ATTN_BLAS_INTEGER_BITS
+#define ATTN_BLAS_INTEGER_BITS 32
+#endif
+
 /* True when a size or stride can be handed to this BLAS. */
-bool attn_blas_fits(int64_t size);
+static inline bool attn_blas_fits(int64_t size) {
+    return ATTN_BLAS_INTEGER_BITS == 64 || size <= INT32_MAX;
+}
 
 /* ATTN_ERR_BLAS with a sentence when the start-up probe found a library that cannot be used. */
 attn_status attn_blas_check(void);

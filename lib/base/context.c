@@ -1,0 +1,123 @@
+/* Threads and memory of one call. */
+#include "base/context.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+#include "base/checks.h"
+#include "base/ledger.h"
+#include "base/status.h"
+
+/* The process that loaded the library. In a forked child libgomp would wait for threads that are gone. */
+static pid_t loading_process;
+
+__attribute__((constructor)) static void remember_process(void) {
+    loading_process = getpid();
+}
+
+/* Large blocks start on a huge page and ask for huge pages: 28.9 against 22 to 26 GB/s of read bandwidth
+ * (2-core Zen 4, 2026-11-29, DESIGN's read test). */
+enum { HUGE_PAGE = 2 << 20 };
+
+static void *default_alloc(void *data, size_t bytes) {
+    (void)data;
+    size_t alignment = bytes >= 2 * (size_t)HUGE_PAGE ? HUGE_PAGE : ATTN_LEDGER_ALIGN;
+    size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+    void *memory = rounded < bytes ? NULL : aligned_alloc(alignment, rounded);
+#ifdef MADV_HUGEPAGE
+    if (memory != NULL && alignment == HUGE_PAGE)
+        (void)madvise(memory, rounded, MADV_HUGEPAGE); /* a hint: failing costs speed only */
+#endif
+    return memory;
+}
+
+static void default_free(void *data, void *memory, size_t bytes) {
+    (void)data;
+    (void)bytes;
+    free(memory);
+}
+
+/* Size of attn_context in 0.1, the first version. */
+#define CONTEXT_FIRST_SIZE (offsetof(attn_context, parallel_data) + sizeof(void *))
+
+attn_status attn_context_init(attn_context *context, size_t struct_size) {
+    return attn_init_struct("attn_context", context, struct_size, CONTEXT_FIRST_SIZE, sizeof(attn_context));
+}
+
+static int default_threads(void) {
+#ifdef _OPENMP
+    return omp_get_max_threads();
+#else
+    return 1;
+#endif
+}
+
+attn_status attn_resolve_context(const attn_context *context, attn_resources *resources) {
+    attn_context given = ATTN_CONTEXT_INIT;
+    if (context != NULL) {
+        ATTN_TRY(attn_check_struct_size("attn_context", context->struct_size, CONTEXT_FIRST_SIZE, sizeof given));
+        memcpy(&given, context, context->struct_size);
+    }
+    if (given.threads < 0)
+        return attn_fail(ATTN_ERR_SIZE, "context: threads %d is below 0", given.threads);
+    if ((given.alloc == NULL) != (given.free == NULL))
+        return attn_fail(ATTN_ERR_NULL, "context: %s is given without %s", given.alloc ? "alloc" : "free",
+                         given.alloc ? "free" : "alloc");
+    *resources = (attn_resources){
+        .threads = given.threads > 0 ? given.threads : default_threads(),
+        .alloc = given.alloc != NULL ? given.alloc : default_alloc,
+        .free = given.free != NULL ? given.free : default_free,
+        .alloc_data = given.alloc_data,
+        .parallel_for = given.parallel_for,
+        .parallel_data = given.parallel_data,
+    };
+    return ATTN_OK;
+}
+
+int attn_threads_here(int most) {
+    if (getpid() != loading_process)
+        return 1;
+#ifdef _OPENMP
+    /* omp_in_parallel() is 0 in a region of one thread, the level is not */
+    if (omp_get_level() > 0)
+        return 1;
+#endif
+    return most < 1 ? 1 : most;
+}
+
+attn_status attn_run_workers(const attn_resources *resources, int workers, attn_parallel_body body, void *argument) {
+    if (workers <= 1) {
+        body(argument, 0);
+        return ATTN_OK;
+    }
+    if (resources->parallel_for != NULL) {
+        int failure = resources->parallel_for(resources->parallel_data, workers, body, argument);
+        return failure == 0 ? ATTN_OK : attn_fail(ATTN_ERR_THREADS, "context: parallel_for returned %d", failure);
+    }
+#ifdef _OPENMP
+#pragma omp parallel num_threads(workers)
+    body(argument, omp_get_thread_num());
+#else
+    for (int worker = 0; worker < workers; worker++)
+        body(argument, worker);
+#endif
+    return ATTN_OK;
+}
+
+void *attn_allocate(const attn_resources *resources, int64_t bytes) {
+    if (bytes < 0 || bytes >= INT64_MAX || (uint64_t)bytes > SIZE_MAX / 2)
+        return NULL;
+    return resources->alloc(resources->alloc_data, bytes > 0 ? (size_t)bytes : 1);
+}
+
+void attn_release(const attn_resources *resources, void *memory, int64_t bytes) {
+    if (memory != NULL)
+        resources->free(resources->alloc_data, memory, bytes > 0 ? (size_t)bytes : 1);
+}
