@@ -7,9 +7,12 @@
  *   NULL: an array without elements may be NULL; context NULL = defaults.
  *   Aliasing: inputs may alias each other; an output that starts at an input's pointer, or whose dense extent meets
  *     an input's, is refused (ATTN_ERR_OVERLAP) unless the function says "in place"; other overlaps are undefined.
- *   Threads: at most context->threads; bits independent of their number. Any number of threads may call at once.
+ *   Threads: at most context->threads, each on blocks of rows; bits independent of their number. Any number of threads
+ *     may call at once. Products run on one BLAS thread in each of them.
+ *   Sizes: row and column counts of products are cut into blocks; an inner size or a row stride that does not fit the
+ *     BLAS library's integer is refused (ATTN_ERR_OVERFLOW).
  *   Errors: ATTN_ERR_NULL, _SIZE, _STRIDE, _VALUE, _OVERFLOW, _OVERLAP, _STRUCT_SIZE: nothing was written.
- *     ATTN_ERR_BLAS from the products: nothing was written.
+ *     ATTN_ERR_BLAS from the products: nothing was written. ATTN_ERR_THREADS: outputs are unspecified.
  * For whole attention without the intermediates, and for heads, batches and masks, use sdpa.h.
  */
 #ifndef ATTN_CHAIN_H
@@ -43,15 +46,17 @@ ATTN_API attn_status attn_add_f64(const attn_context *context, int64_t rows, int
                                   int64_t e_stride, const double *p, int64_t p_stride, double *x, int64_t x_stride);
 
 /* Projection of each member of a batch by one weight matrix (since 0.1).
- * Formula: Y[b] = X[b] W + 1 bias^T, through cblas_?gemm.
+ * Formula: Y[b] = X[b] W + 1 bias^T, the product through cblas_?gemm, the bias added to the finished product (one
+ *   rounding each, so that a bias of 0 changes no value).
  * x: [batch, rows, d_in]. w: [d_in, d_out]. bias: [d_out] or NULL for none. y: [batch, rows, d_out], written.
  *   Q, K and V in one product: W = [W_Q | W_K | W_V] with d_out the sum of the three; their columns then stand side by
- *   side in each row of Y, ready for attn_problem_layout_packed_qkv().
- * Batch strides: at least the extent of a member when there is more than one; x_batch may be 0 (y_batch not).
+ *   side in each row of Y, ready for attn_problem_layout_packed_qkv(). Equal to three products within rounding.
+ * Batch strides: not negative, not looked at when batch is 1. Members of x may overlap, x_batch 0 included; members of
+ *   y may interleave but not overlap (ATTN_ERR_STRIDE).
  * d_in 0: Y is the bias, or 0.
  * NaN and Inf: as the product gives them; a row of Y sees its own row of X only.
  * Bits: rows are blocked from row 0 of each member, so that a member's result depends on that member alone.
- * Threads: row blocks over context->threads, each product on one BLAS thread. Memory: none. */
+ * Memory: none. */
 ATTN_API attn_status attn_project_f32(const attn_context *context, int64_t batch, int64_t rows, int64_t d_in,
                                       int64_t d_out, const float *x, int64_t x_batch, int64_t x_stride, const float *w,
                                       int64_t w_stride, const float *bias, float *y, int64_t y_batch, int64_t y_stride);
@@ -62,8 +67,9 @@ ATTN_API attn_status attn_project_f64(const attn_context *context, int64_t batch
 
 /* Scores of one head (since 0.1).
  * Formula: S = scale * Q K^T, through cblas_?gemm. scale 1 gives QK, 1/sqrt(head_dim) the S of the chain.
- * q: [q_len, head_dim]. k: [kv_len, head_dim]. s: [q_len, kv_len], written. scale: finite, 0 and negative included; at
- *   scale 0 q and k are not read and s is exactly 0. head_dim 0: s is exactly 0.
+ * q: [q_len, head_dim]. k: [kv_len, head_dim]. s: [q_len, kv_len], written. scale: rounded to the precision of the
+ *   call, where it must be finite; 0 and negative included. At scale 0 q and k are not read and s is exactly 0, and so
+ *   it is at head_dim 0.
  * NaN and Inf: as the product gives them. Memory: none. */
 ATTN_API attn_status attn_scores_f32(const attn_context *context, int64_t q_len, int64_t kv_len, int64_t head_dim,
                                      const float *q, int64_t q_stride, const float *k, int64_t k_stride, double scale,
@@ -102,7 +108,8 @@ ATTN_API attn_status attn_combine_f64(const attn_context *context, int64_t q_len
 #define ATTN_TRACE_HAS_BASE (UINT64_C(1) << 2)     /* base counts; else 10000 */
 #define ATTN_TRACE_NO_POSITIONS (UINT64_C(1) << 3) /* X = E; P, when asked for, is 0 */
 
-/* Inputs and wanted outputs of the traced call. All matrices are dense. */
+/* Inputs and wanted outputs of the traced call. All matrices are dense. An input that no wanted matrix needs is not
+ * looked at and may be NULL: P alone needs sizes only. */
 typedef struct attn_trace_f32 {
     size_t struct_size;        /* sizeof(attn_trace_f32), set by the initialiser */
     uint64_t flags;            /* ATTN_TRACE_... */
@@ -158,11 +165,12 @@ ATTN_API attn_status attn_trace_init_f64(attn_trace_f64 *trace, size_t struct_si
 
 /* The whole chain of a single head, filling each of the ten matrices that is asked for (since 0.1).
  * Formula: the chain above, stage by stage through the functions of this header, so that a matrix has the bits that
- *   calling the stages by hand gives. Only what the wanted matrices need is computed.
- * Aliasing: the outputs overlap neither an input nor each other.
- * Memory: the stages not asked for, from context->alloc; freed before it returns.
- * Errors: those of the stages, each naming the field; all arguments are checked before any work. ATTN_ERR_FLAG for an
- *   unknown flag. ATTN_ERR_NOMEM: nothing was written. */
+ *   calling the stages by hand gives: QK is attn_scores_f32() with scale 1, S the same with the scale (not QK rounded
+ *   and then scaled). Only what the wanted matrices need is computed.
+ * Aliasing: the outputs overlap neither an input nor each other (ATTN_ERR_OVERLAP).
+ * Memory: the matrices on the way that are not asked for, in one piece from context->alloc, freed before it returns.
+ * Errors: those of the stages, each naming the field; all arguments are checked before any work. ATTN_ERR_ID,
+ *   ATTN_ERR_FLAG for an unknown flag: nothing was written. ATTN_ERR_NOMEM: nothing was written. */
 ATTN_API attn_status attn_chain_trace_f32(const attn_context *context, const attn_trace_f32 *trace);
 ATTN_API attn_status attn_chain_trace_f64(const attn_context *context, const attn_trace_f64 *trace);
 

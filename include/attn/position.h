@@ -14,11 +14,12 @@ extern "C" {
  * p: [rows, d_model], written; row_stride elements between rows, at least d_model when there is more than one row.
  * start: any int64 whose last position start + rows - 1 is an int64 too. base: finite and positive; 10000 in the paper.
  * NULL: p only when rows is 0; context = defaults. Aliasing: p is the only array.
- * Accuracy: float within 2^-23 absolute for |pos| up to 1,000,000, double within 4 * 2^-52 * (1 + |angle|).
- * Threads: row blocks over context->threads; bits independent of their number. Memory: at most 16 d_model bytes
- *   from context->alloc.
+ * Accuracy: float within 2^-23 absolute for |pos| up to 1,000,000 (base 1 or more), double within
+ *   4 * 2^-52 * (1 + |angle|) for every position. Results lie in [-1, 1] for every start and base.
+ * Bits: an element depends on its position, its column, d_model and base alone.
+ * Threads: blocks of rows and columns over context->threads; bits independent of their number. Memory: none.
  * Errors: ATTN_ERR_NULL, _SIZE (rows below 0, d_model below 1), _STRIDE, _VALUE (base), _OVERFLOW (positions or
- *   extent), _STRUCT_SIZE (context): nothing was written. ATTN_ERR_NOMEM: nothing was written.
+ *   extent), _STRUCT_SIZE (context): nothing was written. ATTN_ERR_THREADS: p is unspecified.
  * Source: Vaswani et al. 2017, section 3.5. */
 ATTN_API attn_status attn_sinusoidal_f32(const attn_context *context, int64_t rows, int64_t d_model, int64_t start,
                                          double base, float *p, int64_t row_stride);
