@@ -1,0 +1,78 @@
+/* Detection of the instruction set. It asks for every feature that lib/CMakeLists.txt compiles a level with, and
+ * whether the operating system saves the registers that belong to it. */
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cpu.h"
+
+const char *attn_isa_name(attn_isa isa) {
+    switch (isa) {
+    case ATTN_ISA_GENERIC:
+        return "generic";
+    case ATTN_ISA_NEON:
+        return "neon";
+    case ATTN_ISA_AVX2:
+        return "avx2";
+    case ATTN_ISA_AVX512:
+        return "avx512";
+    }
+    return "unknown";
+}
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+/* Bits of XCR0: the register state that the operating system saves. */
+enum { STATE_SSE_AVX = 0x06, STATE_AVX512 = 0xe6 }; /* xmm, ymm; and mask registers, upper zmm, zmm16 to zmm31 */
+
+static bool all_set(unsigned bits, unsigned wanted) {
+    return (bits & wanted) == wanted;
+}
+
+static unsigned saved_state(void) {
+    unsigned low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return low;
+}
+
+static attn_isa detect(void) {
+    unsigned a, b, c, d;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !all_set(c, bit_OSXSAVE | bit_AVX))
+        return ATTN_ISA_GENERIC;
+    bool fma = all_set(c, bit_FMA);
+    unsigned state = saved_state();
+    if (!all_set(state, STATE_SSE_AVX) || !__get_cpuid_count(7, 0, &a, &b, &c, &d))
+        return ATTN_ISA_GENERIC;
+    if (!fma || !all_set(b, bit_AVX2))
+        return ATTN_ISA_GENERIC;
+    if (!all_set(b, bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL) || !all_set(state, STATE_AVX512))
+        return ATTN_ISA_AVX2;
+    return ATTN_ISA_AVX512;
+}
+#elif defined(__aarch64__)
+static attn_isa detect(void) {
+    return ATTN_ISA_NEON;
+}
+#else
+static attn_isa detect(void) {
+    return ATTN_ISA_GENERIC;
+}
+#endif
+
+static attn_isa cpu_isa;
+
+/* Early priority: in a static link other constructors may already call the library. */
+__attribute__((constructor(101))) static void decide(void) {
+    cpu_isa = detect();
+    const char *most = getenv("ATTN_MAX_ISA");
+    if (most == NULL)
+        return;
+    for (int isa = ATTN_ISA_GENERIC; isa < (int)cpu_isa; isa++)
+        if (strcmp(most, attn_isa_name((attn_isa)isa)) == 0)
+            cpu_isa = (attn_isa)isa;
+}
+
+attn_isa attn_cpu_isa(void) {
+    return cpu_isa;
+}

@@ -1,0 +1,31 @@
+/* Names and prototypes of the kernels of each instruction set: what defines them (the kernel sources, through KERNEL)
+ * and what puts them into tables (table.c) must agree on. */
+#ifndef ATTN_LIB_KERNEL_LIST_H
+#define ATTN_LIB_KERNEL_LIST_H
+
+#include "kernels/kernels.h"
+
+/* KERNEL_OF(exp, avx2) is attn_exp_avx2_f32 or attn_exp_avx2_f64. */
+#define KERNEL_OF(name, isa) KERNEL_OF_EXPANDED(name, isa)
+#define KERNEL_OF_EXPANDED(name, isa) KERNEL_WITH_SUFFIX(attn_##name##_##isa)
+#define KERNEL_WITH_SUFFIX(name) REAL(name)
+
+#define DECLARE_KERNELS(isa)                                                                                           \
+    void KERNEL_OF(exp, isa)(int64_t n, const real *x, real *y);                                                       \
+    real KERNEL_OF(softmax_row, isa)(int64_t n, const real *x, real *y);                                               \
+    void KERNEL_OF(softmax_tile, isa)(int64_t rows, int64_t cols, real * s, int64_t ld, real * row_max,                \
+                                      real * row_sum, real * rescale);                                                 \
+    void KERNEL_OF(scale_rows, isa)(int64_t rows, int64_t cols, real * o, int64_t ld, const real *factor);             \
+    bool KERNEL_OF(all_finite, isa)(int64_t rows, int64_t cols, const real *x, int64_t ld);                            \
+    void KERNEL_OF(dot_rows, isa)(int64_t keys, int64_t dim, real scale, const real *q, const real *k, int64_t ld,     \
+                                  real *s);                                                                            \
+    void KERNEL_OF(weighted_rows, isa)(int64_t keys, int64_t dim, const real *p, const real *v, int64_t ld, real *o);  \
+    void KERNEL_OF(add, isa)(int64_t n, const real *x, const real *y, real *z);                                        \
+    void KERNEL_OF(sincos, isa)(int64_t n, const double *angle, real *sine, real *cosine)
+
+DECLARE_KERNELS(generic);
+DECLARE_KERNELS(neon);
+DECLARE_KERNELS(avx2);
+DECLARE_KERNELS(avx512);
+
+#endif

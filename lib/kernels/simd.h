@@ -1,0 +1,192 @@
+/* One vector type `vec` of `real` per instruction set, and the few operations that GCC's vector extension lacks.
+ *
+ *   generic  16 bytes, plain C, product and sum rounded apart
+ *   neon     16 bytes, fused multiply-add
+ *   avx2     32 bytes, fused multiply-add
+ *   avx512   64 bytes, fused multiply-add, masked loads and stores
+ *
+ * Arithmetic, comparisons and shifts are the operators of the language; a scalar operand is broadcast. CMake defines
+ * ATTN_KERNEL_ISA_<NAME> and gives the flags that belong to it, for this file's includers and for nothing else.
+ */
+#ifndef ATTN_LIB_SIMD_H
+#define ATTN_LIB_SIMD_H
+
+#include <math.h>
+#include <stdint.h>
+
+#include "base/real.h"
+#include "kernels/kernel_list.h"
+
+#if defined(ATTN_KERNEL_ISA_GENERIC)
+#define ISA_NAME generic
+#define VEC_BYTES 16
+#elif defined(ATTN_KERNEL_ISA_NEON)
+#if !defined(__aarch64__) || !defined(__ARM_NEON)
+#error "ATTN_KERNEL_ISA_NEON needs a 64-bit Arm compiler with NEON"
+#endif
+#include <arm_neon.h>
+#define ISA_NAME neon
+#define VEC_BYTES 16
+#elif defined(ATTN_KERNEL_ISA_AVX2)
+#if !defined(__AVX2__) || !defined(__FMA__)
+#error "ATTN_KERNEL_ISA_AVX2 needs -mavx2 -mfma"
+#endif
+#include <immintrin.h>
+#define ISA_NAME avx2
+#define VEC_BYTES 32
+#elif defined(ATTN_KERNEL_ISA_AVX512)
+#if !defined(__AVX512F__) || !defined(__AVX512DQ__) || !defined(__AVX512BW__) || !defined(__AVX512VL__) ||             \
+    !defined(__AVX2__) || !defined(__FMA__)
+#error "ATTN_KERNEL_ISA_AVX512 needs -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx2 -mfma"
+#endif
+#include <immintrin.h>
+#define ISA_NAME avx512
+#define VEC_BYTES 64
+#else
+#error "define one of ATTN_KERNEL_ISA_GENERIC, _NEON, _AVX2, _AVX512"
+#endif
+
+/* The name of a kernel of this instruction set: KERNEL(exp) is attn_exp_avx2_f32 and the like. */
+#define KERNEL(name) KERNEL_OF(name, ISA_NAME)
+
+/* Inlined even where the optimiser would not: the helpers below take and return registers. */
+#define INLINE static inline __attribute__((always_inline))
+
+#define LANES (VEC_BYTES / (int)sizeof(real))
+
+#if ATTN_REAL_BITS == 32
+typedef int32_t lane_bits;
+#else
+typedef int64_t lane_bits;
+#endif
+typedef real vec __attribute__((vector_size(VEC_BYTES)));
+typedef lane_bits vec_bits __attribute__((vector_size(VEC_BYTES))); /* comparisons give all ones or 0 */
+typedef real vec_in_memory __attribute__((vector_size(VEC_BYTES), aligned(sizeof(real)), may_alias));
+
+/* The intrinsic of this instruction set and precision: INTRINSIC(fmadd) is _mm256_fmadd_ps and the like. */
+#if defined(ATTN_KERNEL_ISA_AVX2)
+#if ATTN_REAL_BITS == 32
+#define INTRINSIC(operation) _mm256_##operation##_ps
+#else
+#define INTRINSIC(operation) _mm256_##operation##_pd
+#endif
+#elif defined(ATTN_KERNEL_ISA_AVX512)
+#if ATTN_REAL_BITS == 32
+#define INTRINSIC(operation) _mm512_##operation##_ps
+#define COMPARE_TO_MASK _mm512_cmp_ps_mask
+typedef __mmask16 lane_mask;
+#else
+#define INTRINSIC(operation) _mm512_##operation##_pd
+#define COMPARE_TO_MASK _mm512_cmp_pd_mask
+typedef __mmask8 lane_mask;
+#endif
+#elif defined(ATTN_KERNEL_ISA_NEON)
+#if ATTN_REAL_BITS == 32
+#define INTRINSIC(operation) operation##_f32
+#else
+#define INTRINSIC(operation) operation##_f64
+#endif
+#endif
+
+INLINE vec vec_all(real x) {
+    return x - (vec){0};
+}
+
+INLINE vec vec_load(const real *p) {
+    return *(const vec_in_memory *)p;
+}
+
+INLINE void vec_store(real *p, vec v) {
+    *(vec_in_memory *)p = v;
+}
+
+/* a * b + c, fused on every instruction set but generic. */
+INLINE vec vec_fma(vec a, vec b, vec c) {
+#if defined(ATTN_KERNEL_ISA_AVX2) || defined(ATTN_KERNEL_ISA_AVX512)
+    return INTRINSIC(fmadd)(a, b, c);
+#elif defined(ATTN_KERNEL_ISA_NEON)
+    return INTRINSIC(vfmaq)(c, a, b);
+#else
+    return a * b + c;
+#endif
+}
+
+/* mask ? a : b, lane by lane, for masks that comparisons made. */
+INLINE vec vec_select(vec_bits mask, vec a, vec b) {
+    return (vec)((mask & (vec_bits)a) | (~mask & (vec_bits)b));
+}
+
+/* The larger of a and b; a where b is NaN. */
+INLINE vec vec_max(vec a, vec b) {
+#if defined(ATTN_KERNEL_ISA_AVX2) || defined(ATTN_KERNEL_ISA_AVX512)
+    return INTRINSIC(max)(b, a);
+#elif defined(ATTN_KERNEL_ISA_NEON)
+    return INTRINSIC(vmaxnmq)(a, b);
+#else
+    return vec_select(b > a, b, a);
+#endif
+}
+
+/* v where x >= bound or x is NaN, else 0. */
+INLINE vec vec_zero_below(vec v, vec x, real bound) {
+#if defined(ATTN_KERNEL_ISA_AVX512)
+    return INTRINSIC(maskz_mov)(COMPARE_TO_MASK(x, vec_all(bound), _CMP_NLT_UQ), v);
+#else
+    return (vec)((vec_bits)v & ~(vec_bits)(x < bound));
+#endif
+}
+
+/* The first n lanes from memory, 0 < n < LANES, `fill` in the others, which are not read. */
+INLINE vec vec_load_part(const real *p, int64_t n, real fill) {
+#if defined(ATTN_KERNEL_ISA_AVX512)
+    return INTRINSIC(mask_loadu)(vec_all(fill), (lane_mask)((1u << n) - 1), p);
+#else
+    union {
+        vec v;
+        real lane[LANES];
+    } u = {vec_all(fill)};
+    for (int64_t i = 0; i < n; i++)
+        u.lane[i] = p[i];
+    return u.v;
+#endif
+}
+
+/* The first n lanes to memory, 0 < n < LANES; the places of the others are not written. */
+INLINE void vec_store_part(real *p, int64_t n, vec v) {
+#if defined(ATTN_KERNEL_ISA_AVX512)
+    INTRINSIC(mask_storeu)(p, (lane_mask)((1u << n) - 1), v);
+#else
+    union {
+        vec v;
+        real lane[LANES];
+    } u = {v};
+    for (int64_t i = 0; i < n; i++)
+        p[i] = u.lane[i];
+#endif
+}
+
+/* Sum of the lanes: halves onto each other until one is left. */
+INLINE real vec_sum(vec v) {
+    union {
+        vec v;
+        real lane[LANES];
+    } u = {v};
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++)
+            u.lane[i] += u.lane[i + half];
+    return u.lane[0];
+}
+
+/* Largest lane of a vector without NaN. */
+INLINE real vec_largest(vec v) {
+    union {
+        vec v;
+        real lane[LANES];
+    } u = {v};
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++)
+            u.lane[i] = u.lane[i] > u.lane[i + half] ? u.lane[i] : u.lane[i + half];
+    return u.lane[0];
+}
+
+#endif

@@ -1,0 +1,105 @@
+/* The vector exponential, shared by exp.c and softmax.c.
+ *
+ * exp(x) = 2^n e^r with n the integer nearest to x / ln2 and r = x - n ln2, |r| at most ln2 / 2 and a little;
+ * e^r = 1 + r + r^2 q(r). Adding SHIFT rounds to n and leaves n in the low bits, from where one shift brings it into
+ * the exponent. At most 1 ulp: the reduced argument is off by a quarter ulp of the result at most, the last addition by
+ * half. Constants: coefficients.py.
+ */
+#ifndef ATTN_LIB_VEXP_H
+#define ATTN_LIB_VEXP_H
+
+#include "kernels/simd.h"
+
+#if ATTN_REAL_BITS == 32
+#define EXP_LOG2E 0x1.715476p+0f
+#define EXP_LN2_HI 0x1.62e4p-1f
+#define EXP_LN2_LO 0x1.7f7d1cp-20f
+#define EXP_Q0 0x1.fffffcp-2f
+#define EXP_Q1 0x1.555492p-3f
+#define EXP_Q2 0x1.5558f2p-5f
+#define EXP_Q3 0x1.1239dap-7f
+#define EXP_Q4 0x1.6a2442p-10f
+#define EXP_LOWEST -0x1.5d589ep+6f
+#define EXP_HIGHEST 0x1.62e42ep+6f
+#define EXP_SHIFT 0x1.8p23f
+#define EXP_BIAS 127
+#define EXP_FRACTION_BITS 23
+#else
+#define EXP_LOG2E 0x1.71547652b82fep+0
+#define EXP_LN2_HI 0x1.62e42fefa38p-1
+#define EXP_LN2_LO 0x1.ef35793c7673p-45
+#define EXP_Q0 0x1.000000000000ap-1
+#define EXP_Q1 0x1.55555555554fap-3
+#define EXP_Q2 0x1.5555555550885p-5
+#define EXP_Q3 0x1.1111111127bbap-7
+#define EXP_Q4 0x1.6c16c18428094p-10
+#define EXP_Q5 0x1.a01a012a61eebp-13
+#define EXP_Q6 0x1.a0199a124141p-16
+#define EXP_Q7 0x1.71df254526f35p-19
+#define EXP_Q8 0x1.28ad6d1ec7da3p-22
+#define EXP_Q9 0x1.ad7f74328a688p-26
+#define EXP_LOWEST -0x1.6232bdd7abcd2p+9
+#define EXP_HIGHEST 0x1.62e42fefa39efp+9
+#define EXP_SHIFT 0x1.8p52
+#define EXP_BIAS 1023
+#define EXP_FRACTION_BITS 52
+#endif
+
+/* q(r) by Horner's rule. */
+INLINE vec vexp_q(vec r) {
+#if ATTN_REAL_BITS == 32
+    vec q = vec_all(EXP_Q4);
+#else
+    vec q = vec_all(EXP_Q9);
+    q = vec_fma(q, r, vec_all(EXP_Q8));
+    q = vec_fma(q, r, vec_all(EXP_Q7));
+    q = vec_fma(q, r, vec_all(EXP_Q6));
+    q = vec_fma(q, r, vec_all(EXP_Q5));
+    q = vec_fma(q, r, vec_all(EXP_Q4));
+#endif
+    q = vec_fma(q, r, vec_all(EXP_Q3));
+    q = vec_fma(q, r, vec_all(EXP_Q2));
+    q = vec_fma(q, r, vec_all(EXP_Q1));
+    return vec_fma(q, r, vec_all(EXP_Q0));
+}
+
+/* e^r, and in the low bits of *n_bits the integer n plus the exponent's bias. Any x, garbage where exp(x) is no normal
+ * number, but NaN stays NaN. */
+INLINE vec vexp_reduced(vec x, vec_bits *n_bits) {
+    const vec shift = vec_all(EXP_SHIFT + EXP_BIAS);
+    vec shifted = vec_fma(x, vec_all(EXP_LOG2E), shift);
+    vec n = shifted - shift;
+    *n_bits = (vec_bits)shifted;
+    /* Exact: EXP_LN2_HI has trailing zeros for every n. */
+    vec r_high = vec_fma(n, vec_all(-EXP_LN2_HI), x);
+#ifdef ATTN_KERNEL_ISA_GENERIC
+    /* Without a fused last step 1 + r p(r) rounds r p(r) once more; keeping r_low out of r makes room for that. */
+    vec r_low = n * -EXP_LN2_LO;
+    vec r = r_high + r_low;
+    return 1 + (r_high + (r * r * vexp_q(r) + r_low));
+#else
+    vec r = vec_fma(n, vec_all(-EXP_LN2_LO), r_high);
+    return vec_fma(vec_fma(vexp_q(r), r, vec_all(1)), r, vec_all(1));
+#endif
+}
+
+/* exp(x) for x <= 0 or NaN; +0 below EXP_LOWEST. Equal to vexp() bit for bit. */
+INLINE vec vexp_nonpositive(vec x) {
+    vec_bits n_bits;
+    vec e = vexp_reduced(x, &n_bits);
+    /* A product, unlike a sum of bits, keeps NaN. */
+    return vec_zero_below(e * (vec)(n_bits << EXP_FRACTION_BITS), x, EXP_LOWEST);
+}
+
+/* exp(x) for any x: +0 below EXP_LOWEST, +Inf above EXP_HIGHEST, NaN for NaN. */
+INLINE vec vexp(vec x) {
+    vec_bits n_bits;
+    vec e = vexp_reduced(x, &n_bits);
+    /* Added to the exponent of e, since 2^n itself overflows for the largest n. */
+    vec_bits scaled = (vec_bits)e + ((n_bits - EXP_BIAS) << EXP_FRACTION_BITS);
+    vec y = vec_select(x > EXP_HIGHEST, vec_all((real)INFINITY), (vec)scaled);
+    y = vec_zero_below(y, x, EXP_LOWEST);
+    return vec_select(x == x, y, x + x);
+}
+
+#endif
