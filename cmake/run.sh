@@ -1,0 +1,373 @@
+#!/bin/sh
+# One command that does everything on a bare Debian or Ubuntu machine, packages included. See usage() below.
+# Works from any folder, as root or with sudo, with or without a terminal.
+set -eu
+cd "$(dirname "$0")/.."
+
+usage() {
+    cat <<END
+sh cmake/run.sh bench [options] [-- arguments of attn-bench]
+    builds libattn and attn-bench and runs the bench: by default its sweep, naive against BLAS
+sh cmake/run.sh test [options]
+    builds and tests: gcc and clang, both OpenBLAS flavours, several instruction sets, sanitizers, valgrind, style
+sh cmake/run.sh help
+    this text
+
+Options
+    --no-install  install no package; print what is missing and exit with 1
+    --dry-run     print what would be done
+    --slow        test: the slow tests too, and every combination
+ATTN_CASES_DIR in the environment names the folder of ONNX conformance cases, for the tests that read it.
+END
+}
+
+# ---- What is needed ------------------------------------------------------------------------------------------------
+
+# package, or package:command where the command will do, wherever it comes from.
+build_packages='gcc:gcc libc6-dev make:make cmake:cmake libopenblas-dev libjansson-dev'
+bench_packages="$build_packages gnuplot-nox:gnuplot"
+test_packages="$build_packages g++:g++ gfortran:gfortran python3:python3 pkg-config:pkg-config
+    libopenblas0-pthread libopenblas0-openmp libcmocka-dev clang:clang libomp-dev valgrind:valgrind libc6-dbg
+    clang-format:clang-format clang-tidy:clang-tidy"
+
+# ---- What the tests run --------------------------------------------------------------------------------------------
+
+# One run of ctest per line. Any two of OpenBLAS flavour, instruction set and threads meet in some line.
+# preset, labels, OpenBLAS flavour, ATTN_MAX_ISA (best: not set), OMP_NUM_THREADS
+usual_runs='
+test      quick,full  pthread  best     2
+test      quick       openmp   best     4
+test      quick       pthread  avx2     1
+test      quick       openmp   avx2     4
+test      quick       openmp   generic  2
+test      quick       pthread  generic  4
+clang     quick       openmp   best     1
+clang     quick       pthread  generic  1
+asan      quick,full  pthread  best     4
+valgrind  quick       pthread  avx2     2
+'
+slow_runs() {
+    echo 'test slow pthread best 2'
+    for flavour in pthread openmp; do
+        for isa in best avx2 generic; do
+            for threads in 1 2 4; do
+                echo "test quick,full $flavour $isa $threads"
+            done
+        done
+    done
+    echo 'clang quick,full openmp best 4'
+    echo 'asan quick,full openmp generic 2'
+    echo 'valgrind quick openmp avx2 4'
+}
+
+# ---- Packages ------------------------------------------------------------------------------------------------------
+
+say() {
+    printf '%s\n' "$*"
+}
+
+# Prints those of the given packages that are not here.
+missing_of() {
+    for entry in "$@"; do
+        package=${entry%%:*}
+        command=${entry#"$package"}
+        command=${command#:}
+        if test -n "$command" && command -v "$command" >/dev/null 2>&1; then
+            continue
+        fi
+        case $(dpkg-query -W -f '${Status}' "$package" 2>/dev/null) in
+        'install ok installed') ;;
+        *) printf '%s ' "$package" ;;
+        esac
+    done
+}
+
+as_root() {
+    if test "$(id -u)" = 0; then
+        "$@"
+    elif command -v sudo >/dev/null 2>&1; then
+        sudo "$@"
+    else
+        say "Root is needed for: $*"
+        exit 1
+    fi
+}
+
+all_known() {
+    for package in "$@"; do
+        case $(apt-cache policy "$package" 2>/dev/null) in
+        *'Candidate: (none)'*) return 1 ;;
+        *'Candidate: '*) ;;
+        *) return 1 ;;
+        esac
+    done
+}
+
+apt_install() {
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"
+}
+
+# Makes sure that the given packages are here.
+provide() {
+    if ! command -v dpkg-query >/dev/null 2>&1 || ! command -v apt-get >/dev/null 2>&1; then
+        say "This is not Debian or Ubuntu. Needed, under whatever names they have here: $*"
+        return
+    fi
+    missing=$(missing_of "$@")
+    if test -z "$missing"; then
+        say 'All packages needed are installed.'
+    elif test "$install" = no; then
+        say "Missing packages: $missing"
+        test "$dry_run" = yes || exit 1
+    elif test "$dry_run" = yes; then
+        say "Would install: $missing"
+    else
+        say "Installing packages: $missing"
+        # shellcheck disable=SC2086 # a list
+        {
+            all_known $missing || as_root apt-get update
+            # Old lists name files that the server no longer has.
+            apt_install $missing || { as_root apt-get update && apt_install $missing; }
+        }
+    fi
+}
+
+# ---- Steps ---------------------------------------------------------------------------------------------------------
+
+jobs=$(nproc 2>/dev/null || echo 2)
+logs=build/logs
+passed=0 failed=0 skipped=0
+failures='' skips=''
+
+now() {
+    date +%s
+}
+
+# step TITLE COMMAND...: runs a command with its output in a log file, which is shown when it fails.
+step() {
+    title=$1
+    shift
+    if test "$dry_run" = yes; then
+        say "Would run: $*"
+        return
+    fi
+    mkdir -p $logs
+    log=$logs/$(printf '%s' "$title" | tr -c 'A-Za-z0-9' '-').log
+    started=$(now)
+    if "$@" >"$log" 2>&1 </dev/null; then
+        say "$title: done in $(($(now) - started)) s"
+    else
+        say "$title: FAILED, the end of $log:"
+        tail -n 60 "$log"
+        return 1
+    fi
+}
+
+# build PRESET: configures and builds build/PRESET.
+build() {
+    step "configure $1" cmake --preset "$1" "-DATTN_CASES_DIR=${ATTN_CASES_DIR:-}" &&
+        step "build $1" cmake --build "build/$1" -j "$jobs"
+}
+
+count_failure() {
+    failed=$((failed + 1))
+    failures="$failures
+  $1"
+}
+
+count_skip() {
+    skipped=$((skipped + 1))
+    skips="$skips
+  $1"
+}
+
+# check TITLE COMMAND...: a step that counts as one test.
+check() {
+    if step "$@"; then
+        passed=$((passed + 1))
+    else
+        count_failure "$1"
+    fi
+}
+
+# ---- bench ---------------------------------------------------------------------------------------------------------
+
+run_bench() {
+    # shellcheck disable=SC2086 # a list
+    provide $bench_packages
+    build bench
+    results=build/results
+    program=build/bench/bench/attn-bench
+    if test "$dry_run" = yes; then
+        say "Would run: $program $*"
+        return
+    fi
+    mkdir -p $results
+    "$program" --csv $results/bench.csv --json $results/bench.json "$@"
+    say "Results: $results/bench.csv and $results/bench.json"
+}
+
+# ---- test ----------------------------------------------------------------------------------------------------------
+
+# The folder of one OpenBLAS flavour of Debian, whatever the architecture.
+flavour_folder() {
+    dpkg-query -L "libopenblas0-$1" 2>/dev/null | sed -n 's,/libopenblas\.so\.0$,,p' | head -n 1
+}
+
+# attribute FILE NAME: a number in the first tag of a JUnit file.
+attribute() {
+    sed -n "s/.*[[:space:]]$2=\"\([0-9]*\)\".*/\1/p" "$1" | head -n 1
+}
+
+# Prints "test: reason" for what a JUnit file says was not run, whole tests and cmocka's cases within a test alike.
+list_skips() {
+    awk '
+        /<testcase / { name = $0; sub(/.*<testcase name="/, "", name); sub(/".*/, "", name); reason = ""
+                       waiting = /status="(notrun|disabled)"/ }
+        waiting && /skipped: / { reason = $0; sub(/.*skipped: /, "", reason); sub(/<.*/, "", reason) }
+        /\[  SKIPPED \] [A-Za-z]/ { sub(/.*\[  SKIPPED \] /, ""); if (!seen[name, $1]++) print name ": " $1 }
+        /<\/testcase>/ { if (waiting) print name (reason == "" ? "" : ": " reason); waiting = 0 }' "$1"
+}
+
+# run_ctest PRESET LABELS FLAVOUR ISA THREADS: one line of the table.
+run_ctest() {
+    preset=$1 labels=$2 flavour=$3 isa=$4 threads=$5
+    title="$preset $labels, OpenBLAS $flavour, $isa, $threads threads"
+    folder=$(flavour_folder "$flavour")
+    if test "$dry_run" = yes; then
+        say "Would test: $title"
+        return
+    fi
+    if test -z "$folder"; then
+        count_skip "$title: no such OpenBLAS flavour here"
+        return
+    fi
+    if ! test -e "build/$preset/attn-built"; then
+        count_failure "$title: not built"
+        return
+    fi
+    mkdir -p $logs
+    log=$logs/$(printf '%s' "$title" | tr -c 'A-Za-z0-9\n' '-')
+    started=$(now)
+    rm -f "$log.xml"
+    set -- "LD_LIBRARY_PATH=$folder" "OMP_NUM_THREADS=$threads"
+    test "$isa" = best || set -- "$@" "ATTN_MAX_ISA=$isa"
+    test "$preset" != valgrind || set -- "$@" ATTN_UNDER_VALGRIND=1
+    env "$@" ldd "build/$preset/lib/libattn.so" | grep -q "$folder/" || {
+        count_failure "$title: libattn.so does not load the library in $folder"
+        return
+    }
+    env "$@" ctest --test-dir "build/$preset" -L "^($(printf '%s' "$labels" | tr , '|'))\$" -j "$jobs" \
+        --no-tests=error --output-on-failure --output-junit "$PWD/$log.xml" >"$log.log" 2>&1 </dev/null || true
+    if ! test -s "$log.xml"; then
+        tail -n 20 "$log.log"
+        count_failure "$title: ctest did not run"
+        return
+    fi
+
+    bad=$(attribute "$log.xml" failures)
+    idle=$(($(attribute "$log.xml" skipped) + $(attribute "$log.xml" disabled)))
+    good=$(($(attribute "$log.xml" tests) - bad - idle))
+    list_skips "$log.xml" >"$log.skips"
+    inner=$(($(wc -l <"$log.skips") - idle))
+    say "$title: $good passed, $bad failed, $((idle + inner)) skipped in $(($(now) - started)) s"
+    passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + idle + inner))
+    while read -r line; do
+        skips="$skips
+  $preset: $line"
+    done <"$log.skips"
+    if test "$bad" != 0; then
+        failures="$failures
+  $title: see $log.log"
+        sed -n '/tests failed out of/,$p' "$log.log"
+        grep -v 'Passed' "$log.log" | head -n 150
+    fi
+}
+
+format() {
+    find lib include tests bench \( -name '*.[ch]' -o -name '*.cpp' \) -exec clang-format --dry-run -Werror {} +
+}
+
+check_format() {
+    case $(clang-format --version 2>/dev/null) in
+    *'version 14.'*)
+        check 'clang-format' format
+        ;;
+    *) count_skip 'clang-format: another version than 14 formats differently' ;;
+    esac
+}
+
+tidy() {
+    find lib bench tests -name '*.c' -print0 | xargs -0 -n 4 -P "$jobs" clang-tidy -p build/clang --quiet
+}
+
+check_tidy() {
+    if command -v clang-tidy >/dev/null 2>&1; then
+        check 'clang-tidy' tidy
+    else
+        count_skip 'clang-tidy: not here'
+    fi
+}
+
+run_test() {
+    # shellcheck disable=SC2086 # a list
+    provide $test_packages
+    runs=$usual_runs
+    test "$slow" = no || runs="$runs
+$(slow_runs)"
+    for preset in test clang asan valgrind; do
+        if build $preset; then
+            test "$dry_run" = yes || touch "build/$preset/attn-built"
+        else
+            rm -f "build/$preset/attn-built"
+            count_failure "build $preset"
+        fi
+    done
+    check_format
+    check_tidy
+    # Not in a pipe, which would count in a process of its own.
+    while read -r preset labels flavour isa threads; do
+        test -z "$preset" || run_ctest "$preset" "$labels" "$flavour" "$isa" "$threads"
+    done <<END
+$runs
+END
+    test "$dry_run" = no || return 0
+    test -z "$skips" || say "Skipped:$(printf '%s\n' "$skips" | sort | uniq -c | sed 's/^ *1 /  /; s/^ *\([0-9][0-9]*\) \(.*\)/  \2 (\1 times)/')"
+    test -z "$failures" || say "Failed:$failures"
+    say "$passed passed, $failed failed, $skipped skipped"
+    test "$failed" = 0
+}
+
+# ---- Arguments -----------------------------------------------------------------------------------------------------
+
+command=${1:-help}
+test $# = 0 || shift
+install=yes dry_run=no slow=no
+while test $# -gt 0; do
+    case $1 in
+    --no-install) install=no ;;
+    --dry-run) dry_run=yes ;;
+    --slow) slow=yes ;;
+    --)
+        shift
+        break
+        ;;
+    *)
+        say "unknown option: $1"
+        usage
+        exit 2
+        ;;
+    esac
+    shift
+done
+
+case $command in
+bench) run_bench "$@" ;;
+test) run_test ;;
+help | --help | -h) usage ;;
+*)
+    say "unknown command: $command"
+    usage
+    exit 2
+    ;;
+esac
