@@ -15,6 +15,11 @@ void attn_gemm_f32(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int
 void attn_gemm_f64(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, double alpha, const double *a,
                    int64_t lda, const double *b, int64_t ldb, double beta, double *c, int64_t ldc);
 
+#ifdef ATTN_REAL_BITS
+#include "base/real.h"
+#define attn_gemm REAL(attn_gemm)
+#endif
+
 /* The width of the integers that CBLAS was compiled against here; probe.c compares it with the library that runs. */
 #ifndef ATTN_BLAS_INTEGER_BITS
 #define ATTN_BLAS_INTEGER_BITS 32

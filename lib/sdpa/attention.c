@@ -1,0 +1,172 @@
+/* The public entry: one call, flat call, running a plan. */
+#include <inttypes.h>
+#include <string.h>
+#include <tgmath.h>
+
+#include "base/status.h"
+#include "blas/blas.h"
+#include "sdpa/engines.h"
+
+/* Size of the struct in 0.1, the first version. */
+#define ARGS_FIRST_SIZE (offsetof(attn_args, weights) + sizeof(real *))
+
+/* ---- What engines.h promises ---- */
+
+/* An address in an array that may have been left out. */
+static const real *at(const real *base, int64_t offset) {
+    return base != NULL ? base + offset : NULL;
+}
+
+attn_head attn_head_at(const attn_call *call, int64_t b, int64_t q_head) {
+    const attn_problem *p = &call->plan->problem;
+    const attn_args *args = call->args;
+    int64_t kv_head = q_head / attn_group(call);
+    return (attn_head){
+        .q = at(args->q, b * p->q.batch + q_head * p->q.head),
+        .k = at(args->k, b * p->k.batch + kv_head * p->k.head),
+        .v = at(args->v, b * p->v.batch + kv_head * p->v.head),
+        .out = (real *)at(args->out, b * p->out.batch + q_head * p->out.head),
+        .lse = (real *)at(args->lse, b * p->lse.batch + q_head * p->lse.head),
+        .q_row = p->q.row,
+        .k_row = p->k.row,
+        .v_row = p->v.row,
+        .out_row = p->out.row,
+        .lse_row = p->lse.row,
+    };
+}
+
+int64_t attn_group(const attn_call *call) {
+    return call->plan->problem.q_heads / call->plan->problem.kv_heads;
+}
+
+void attn_clear_rows(const attn_call *call, const attn_head *head, int64_t row0, int64_t rows) {
+    for (int64_t i = row0; i < row0 + rows; i++) {
+        for (int64_t c = 0; c < call->plan->problem.v_dim; c++)
+            head->out[i * head->out_row + c] = 0;
+        if (head->lse != NULL)
+            head->lse[i * head->lse_row] = -(real)INFINITY;
+    }
+}
+
+/* ---- Running ---- */
+
+static void run_tasks(void *argument, int worker) {
+    attn_call *call = argument;
+    const attn_plan *plan = call->plan;
+    for (int64_t t; (t = attn_next_task(&call->queue)) >= 0;) {
+        int64_t kv_head = t / plan->tasks_per_head;
+        attn_task task = {
+            .b = kv_head / plan->problem.kv_heads,
+            .kv_head = kv_head % plan->problem.kv_heads,
+            .share = t % plan->tasks_per_head,
+        };
+        task.member = attn_member_of(&plan->problem, task.b, call->args->q_lens, call->args->kv_lens);
+        if (plan->engine == ATTN_ENGINE_NAIVE)
+            attn_naive_task(call, worker, &task);
+        else if (plan->engine == ATTN_ENGINE_BLAS)
+            attn_blas_task(call, worker, &task);
+        else
+            attn_fused_task(call, worker, &task);
+    }
+}
+
+static attn_status check_args(const attn_plan *plan, const attn_args *given, attn_args *args) {
+    if (given == NULL)
+        return attn_fail(ATTN_ERR_NULL, "args is NULL");
+    ATTN_TRY(attn_check_struct_size("attn_args", given->struct_size, ARGS_FIRST_SIZE, sizeof *args));
+    memset(args, 0, sizeof *args);
+    memcpy(args, given, given->struct_size);
+    const attn_arrays arrays = {
+        .real_bytes = sizeof(real),
+        .q = args->q,
+        .k = args->k,
+        .v = args->v,
+        .out = args->out,
+        .lse = args->lse,
+        .q_lens = args->q_lens,
+        .kv_lens = args->kv_lens,
+        .q_offsets = args->q_offsets,
+        .kv_offsets = args->kv_offsets,
+        .mask = args->mask,
+        .bias = args->bias,
+        .alibi_slopes = args->alibi_slopes,
+        .sink = args->sink,
+        .scores = args->scores,
+        .capped = args->capped,
+        .masked = args->masked,
+        .weights = args->weights,
+    };
+    return attn_check_arrays(&plan->problem, &arrays);
+}
+
+static attn_status check_workspace(const attn_plan *plan, const void *workspace, size_t workspace_bytes) {
+    if (workspace == NULL)
+        return ATTN_OK;
+    if (workspace_bytes < (size_t)plan->ledger.bytes)
+        return attn_fail(ATTN_ERR_WORKSPACE, "workspace_bytes %zu is below the %" PRId64 " that this plan needs",
+                         workspace_bytes, plan->ledger.bytes);
+    if ((uintptr_t)workspace % ATTN_WORKSPACE_ALIGN != 0)
+        return attn_fail(ATTN_ERR_WORKSPACE, "workspace %p is not aligned to %d", workspace, ATTN_WORKSPACE_ALIGN);
+    return ATTN_OK;
+}
+
+attn_status REAL(attn_plan_run)(const attn_plan *plan, const attn_args *given, void *workspace,
+                                size_t workspace_bytes) {
+    if (plan == NULL)
+        return attn_fail(ATTN_ERR_NULL, "plan is NULL");
+    if (plan->dtype != REAL_DTYPE)
+        return attn_fail(ATTN_ERR_DTYPE, "a plan for %s is run in %s", plan->dtype == ATTN_F32 ? "float" : "double",
+                         REAL_DTYPE == ATTN_F32 ? "float" : "double");
+    attn_args args;
+    ATTN_TRY(check_args(plan, given, &args));
+    ATTN_TRY(check_workspace(plan, workspace, workspace_bytes));
+    if (plan->tasks == 0)
+        return ATTN_OK;
+    void *own = NULL;
+    if (workspace == NULL && plan->ledger.bytes > 0) {
+        own = attn_allocate(&plan->resources, plan->ledger.bytes);
+        if (own == NULL)
+            return attn_fail(ATTN_ERR_NOMEM, "the allocator has no %" PRId64 " bytes for the workspace",
+                             plan->ledger.bytes);
+    }
+    attn_call call = {
+        .plan = plan,
+        .args = &args,
+        .kernels = REAL(attn_kernels_in_use)(),
+        .workspace = own != NULL ? own : workspace,
+        .scale = (real)plan->scale,
+        .queue = {.count = plan->tasks},
+    };
+    attn_status status = attn_run_blas_workers(&plan->resources, attn_threads_here(plan->workers), run_tasks, &call);
+    attn_release(&plan->resources, own, plan->ledger.bytes);
+    return status;
+}
+
+attn_status REAL(attn_sdpa)(const attn_context *context, const attn_problem *problem, const attn_args *args) {
+    attn_plan plan;
+    ATTN_TRY(attn_plan_prepare(&plan, context, problem, REAL_DTYPE));
+    return REAL(attn_plan_run)(&plan, args, NULL, 0);
+}
+
+attn_status REAL(attn_sdpa_flat)(int64_t batch, int64_t q_heads, int64_t kv_heads, int64_t q_len, int64_t kv_len,
+                                 int64_t head_dim, int64_t v_dim, const real *q, const real *k, const real *v,
+                                 real *out, uint64_t flags) {
+    if ((flags & ~(ATTN_CAUSAL | ATTN_FLAT_BOTTOM_RIGHT)) != 0)
+        return attn_fail(ATTN_ERR_FLAG,
+                         "flags 0x%" PRIx64 ": the flat call knows ATTN_CAUSAL and ATTN_FLAT_BOTTOM_RIGHT", flags);
+    attn_problem problem = {
+        .struct_size = sizeof problem,
+        .flags = flags & ATTN_CAUSAL,
+        .alignment = (flags & ATTN_FLAT_BOTTOM_RIGHT) != 0 ? ATTN_ALIGN_BOTTOM_RIGHT : ATTN_ALIGN_TOP_LEFT,
+        .batch = batch,
+        .q_heads = q_heads,
+        .kv_heads = kv_heads,
+        .q_len = q_len,
+        .kv_len = kv_len,
+        .head_dim = head_dim,
+        .v_dim = v_dim,
+    };
+    ATTN_TRY(attn_problem_layout_bhld(&problem));
+    const attn_args args = {.struct_size = sizeof args, .q = q, .k = k, .v = v, .out = out};
+    return REAL(attn_sdpa)(NULL, &problem, &args);
+}

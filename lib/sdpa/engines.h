@@ -1,0 +1,58 @@
+/* What the three engines share: a call in progress, its pieces of work, and the rows of one head. */
+#ifndef ATTN_LIB_ENGINES_H
+#define ATTN_LIB_ENGINES_H
+
+#include <attn/sdpa.h>
+
+#include "base/real.h"
+#include "kernels/kernels.h"
+#include "sdpa/plan.h"
+
+/* Within one precision: types without suffix, functions with it under their short names. */
+typedef REAL(attn_args) attn_args;
+typedef REAL(attn_kernels) attn_kernels;
+#define attn_head_at REAL(attn_head_at)
+#define attn_group REAL(attn_group)
+#define attn_clear_rows REAL(attn_clear_rows)
+#define attn_naive_task REAL(attn_naive_task)
+#define attn_blas_task REAL(attn_blas_task)
+#define attn_fused_task REAL(attn_fused_task)
+
+/* One call of attn_plan_run: checked, with a workspace, shared by its workers. */
+typedef struct attn_call {
+    const attn_plan *plan;
+    const attn_args *args;
+    const attn_kernels *kernels;
+    void *workspace;
+    real scale;
+    attn_task_queue queue;
+} attn_call;
+
+/* One piece of work: a share of the query heads and rows that read one key head of one member. */
+typedef struct attn_task {
+    int64_t b, kv_head;
+    int64_t share; /* 0 .. plan->tasks_per_head - 1 */
+    attn_member member;
+} attn_task;
+
+/* The arrays of one query head, at row 0. Pointers of arrays that the caller left out are NULL. */
+typedef struct attn_head {
+    const real *q, *k, *v;
+    real *out, *lse;
+    int64_t q_row, k_row, v_row, out_row, lse_row;
+} attn_head;
+
+attn_head attn_head_at(const attn_call *call, int64_t b, int64_t q_head);
+
+/* The query heads that read one key head, and the first of a task's. */
+int64_t attn_group(const attn_call *call);
+
+/* Writes empty rows: out 0, lse -Inf. */
+void attn_clear_rows(const attn_call *call, const attn_head *head, int64_t row0, int64_t rows);
+
+/* The engines: each does one task with the workspace of one worker. */
+void attn_naive_task(const attn_call *call, int worker, const attn_task *task);
+void attn_blas_task(const attn_call *call, int worker, const attn_task *task);
+void attn_fused_task(const attn_call *call, int worker, const attn_task *task);
+
+#endif

@@ -1,0 +1,261 @@
+/* Plans: engine, tiles and workspace, decided once. */
+#include <float.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "blas/blas.h"
+#include "sdpa/plan.h"
+
+/* Tiles of the fused engine, measured by `attn-bench sdpa b1h12q2048k2048d64 --engine fused`; the table is in
+ * lib/kernels/LADDER.md (2-core Zen 3, OpenBLAS 0.3.21 core Zen, 2026-11-30; AVX-512 cores: 2-core Zen 4, 2026-11-29).
+ */
+enum {
+    BLOCK_ROWS = 256,        /* queries in a block */
+    BLOCK_ROWS_AVX512 = 128, /* the same where BLAS has AVX-512 kernels */
+    TILE_KEYS = 512,         /* keys in a tile, while a row of V stays below WIDE_VALUES */
+    TILE_KEYS_WIDE = 256,    /* keys in a tile from there on */
+    WIDE_VALUES = 256,       /* elements */
+    FEW_QUERIES = 8,         /* up to here own loops are as fast as a product: both wait for K and V */
+    FEW_KEYS = 32,           /* up to 32 x 32 scores the calls cost more than the products */
+    FEW_TILE_KEYS = 256,     /* K and V of a tile stay in a second-level cache of 512 KiB at head size 128 in float */
+};
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static int64_t blocks_of(int64_t length, int64_t block) {
+    return length / block + (length % block != 0);
+}
+
+static int64_t group_of(const attn_problem *problem) {
+    return problem->kv_heads > 0 ? problem->q_heads / problem->kv_heads : 0;
+}
+
+/* Keys of a tile by the size of a row of V; what tiles and workspace agree on. */
+static int64_t tile_keys(const attn_problem *problem) {
+    return problem->v_dim < WIDE_VALUES ? TILE_KEYS : TILE_KEYS_WIDE;
+}
+
+static int64_t block_rows(void) {
+    static const char *const avx512_cores[] = {"SkylakeX", "Cooperlake", "SapphireRapids"};
+    attn_blas_info blas = {.struct_size = sizeof blas};
+    if (attn_blas_get_info(&blas) == ATTN_OK)
+        for (size_t i = 0; i < sizeof avx512_cores / sizeof *avx512_cores; i++)
+            if (strcmp(blas.core, avx512_cores[i]) == 0)
+                return BLOCK_ROWS_AVX512;
+    return BLOCK_ROWS;
+}
+
+attn_tiles attn_choose_tiles(const attn_plan *plan, const attn_member *member) {
+    const attn_problem *problem = &plan->problem;
+    attn_tiles tiles = {
+        .few_queries = member->q_len <= FEW_QUERIES || (member->q_len <= FEW_KEYS && member->kv_len <= FEW_KEYS),
+        .rows = plan->block_rows,
+        .keys = tile_keys(problem),
+        .heads = 1,
+    };
+    if (tiles.few_queries) {
+        tiles.rows = member->q_len;
+        tiles.keys = FEW_TILE_KEYS;
+        tiles.heads = smaller(group_of(problem), plan->block_rows / (member->q_len > 0 ? member->q_len : 1));
+    }
+    return tiles;
+}
+
+/* ---- Workspace and work ---- */
+
+static void book_naive(attn_plan *plan, int64_t real_bytes) {
+    plan->pieces.keys =
+        attn_ledger_book(&plan->ledger, "visible keys of a row", plan->problem.kv_len, sizeof(int64_t), plan->workers);
+    plan->pieces.scores =
+        attn_ledger_book(&plan->ledger, "scores of a row", plan->problem.kv_len, real_bytes, plan->workers);
+}
+
+static void book_blas(attn_plan *plan, int64_t real_bytes) {
+    const attn_problem *p = &plan->problem;
+    plan->pieces.scores = attn_ledger_book(&plan->ledger, "scores of a head", attn_mul_saturated(p->q_len, p->kv_len),
+                                           real_bytes, plan->workers);
+    plan->pieces.clean_values = attn_ledger_book(&plan->ledger, "values of a head without NaN and Inf",
+                                                 attn_mul_saturated(p->kv_len, p->v_dim), real_bytes, plan->workers);
+}
+
+/* Enough for every path at every length: a block has at most block_rows rows over all its heads, a tile at most
+ * tile_keys() keys, however the lengths of a member are. */
+static void book_fused(attn_plan *plan, int64_t real_bytes) {
+    const attn_problem *p = &plan->problem;
+    int64_t rows = smaller(plan->block_rows, attn_mul_saturated(group_of(p), p->q_len));
+    int64_t keys = smaller(tile_keys(p), p->kv_len);
+    attn_ledger *ledger = &plan->ledger;
+    plan->pieces.scores = attn_ledger_book(ledger, "scores of a tile", rows * keys, real_bytes, plan->workers);
+    plan->pieces.output =
+        attn_ledger_book(ledger, "output of a block", attn_mul_saturated(rows, p->v_dim), real_bytes, plan->workers);
+    plan->pieces.row_max = attn_ledger_book(ledger, "row maxima", rows, real_bytes, plan->workers);
+    plan->pieces.row_sum = attn_ledger_book(ledger, "row sums", rows, real_bytes, plan->workers);
+    plan->pieces.rescale = attn_ledger_book(ledger, "row factors", rows, real_bytes, plan->workers);
+    plan->pieces.clean_values = attn_ledger_book(ledger, "values of a tile without NaN and Inf",
+                                                 attn_mul_saturated(keys, p->v_dim), real_bytes, plan->workers);
+}
+
+/* Sizes that go to CBLAS as they are. Longer sequences are cut into tiles by fused; a head of blas is not cut. */
+static attn_status check_blas_integers(const attn_plan *plan) {
+    const attn_problem *p = &plan->problem;
+    const struct {
+        const char *name;
+        int64_t value;
+        bool used;
+    } sizes[] = {
+        {"head_dim", p->head_dim, true},
+        {"v_dim", p->v_dim, true},
+        {"q row stride", p->q.row, p->q_len > 1},
+        {"k row stride", p->k.row, p->kv_len > 1},
+        {"v row stride", p->v.row, p->kv_len > 1},
+        {"out row stride", p->out.row, p->q_len > 1 && plan->engine == ATTN_ENGINE_BLAS},
+        {"q_len", p->q_len, plan->engine == ATTN_ENGINE_BLAS},
+        {"kv_len", p->kv_len, plan->engine == ATTN_ENGINE_BLAS},
+    };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i].used && !attn_blas_fits(sizes[i].value))
+            return attn_fail(ATTN_ERR_OVERFLOW, "%s %" PRId64 " does not fit the %d-bit integers of this BLAS",
+                             sizes[i].name, sizes[i].value, ATTN_BLAS_INTEGER_BITS);
+    return ATTN_OK;
+}
+
+static void choose_engine(attn_plan *plan) {
+    plan->engine = plan->problem.engine;
+    plan->engine_reason = "asked for";
+    if (plan->engine == ATTN_ENGINE_AUTO) {
+        plan->engine = ATTN_ENGINE_FUSED;
+        plan->engine_reason = "no scores or weights are asked for";
+    }
+}
+
+attn_status attn_plan_prepare(attn_plan *plan, const attn_context *context, const attn_problem *problem,
+                              attn_dtype dtype) {
+    memset(plan, 0, sizeof *plan);
+    if (dtype != ATTN_F32 && dtype != ATTN_F64)
+        return attn_fail(ATTN_ERR_DTYPE, "dtype %d is none", (int)dtype);
+    ATTN_TRY(attn_check_problem(problem, &plan->problem));
+    ATTN_TRY(attn_resolve_context(context, &plan->resources));
+    plan->dtype = dtype;
+    const attn_problem *p = &plan->problem;
+    plan->scale = attn_problem_scale(p);
+    if (dtype == ATTN_F32) {
+        if (!(plan->scale >= -(double)FLT_MAX && plan->scale <= (double)FLT_MAX))
+            return attn_fail(ATTN_ERR_VALUE, "scale %g does not fit float", plan->scale);
+        plan->scale = (float)plan->scale;
+    }
+    choose_engine(plan);
+    plan->block_rows = block_rows();
+    if (plan->engine != ATTN_ENGINE_NAIVE) {
+        ATTN_TRY(attn_blas_check());
+        ATTN_TRY(check_blas_integers(plan));
+    }
+    /* one task: a head (blas), or a block of rows of a head */
+    int64_t blocks = plan->engine == ATTN_ENGINE_BLAS ? (p->q_len > 0) : blocks_of(p->q_len, plan->block_rows);
+    plan->tasks_per_head = attn_mul_saturated(group_of(p), blocks);
+    plan->tasks = attn_mul_saturated(attn_mul_saturated(p->batch, p->kv_heads), plan->tasks_per_head);
+    if (plan->tasks == INT64_MAX)
+        return attn_fail(ATTN_ERR_OVERFLOW, "batch, heads and lengths make more than 2^63 blocks of work");
+    plan->workers = (int)smaller(plan->resources.threads, plan->tasks);
+    int64_t real_bytes = dtype == ATTN_F32 ? sizeof(float) : sizeof(double);
+    if (plan->engine == ATTN_ENGINE_NAIVE)
+        book_naive(plan, real_bytes);
+    else if (plan->engine == ATTN_ENGINE_BLAS)
+        book_blas(plan, real_bytes);
+    else
+        book_fused(plan, real_bytes);
+    if (plan->ledger.overflow)
+        return attn_fail(ATTN_ERR_OVERFLOW, "the workspace of these sizes does not fit the address space");
+    return ATTN_OK;
+}
+
+/* ---- Public ---- */
+
+attn_status attn_plan_create(const attn_context *context, const attn_problem *problem, attn_dtype dtype,
+                             attn_plan **plan) {
+    if (plan == NULL)
+        return attn_fail(ATTN_ERR_NULL, "plan is NULL");
+    attn_plan prepared;
+    ATTN_TRY(attn_plan_prepare(&prepared, context, problem, dtype));
+    attn_plan *made = attn_allocate(&prepared.resources, sizeof *made);
+    if (made == NULL)
+        return attn_fail(ATTN_ERR_NOMEM, "the allocator has no %zu bytes for a plan", sizeof *made);
+    *made = prepared;
+    *plan = made;
+    return ATTN_OK;
+}
+
+void attn_plan_destroy(attn_plan *plan) {
+    if (plan == NULL)
+        return;
+    attn_resources resources = plan->resources;
+    attn_release(&resources, plan, sizeof *plan);
+}
+
+attn_status attn_plan_workspace(const attn_plan *plan, size_t *bytes) {
+    if (plan == NULL)
+        return attn_fail(ATTN_ERR_NULL, "plan is NULL");
+    if (bytes == NULL)
+        return attn_fail(ATTN_ERR_NULL, "bytes is NULL");
+    *bytes = (size_t)plan->ledger.bytes;
+    return ATTN_OK;
+}
+
+/* A text that grows past its room: counted to the end, written as far as it fits. */
+typedef struct bounded_text {
+    char *text;
+    size_t room, used;
+} bounded_text;
+
+__attribute__((format(printf, 2, 3))) static void add_line(bounded_text *out, const char *format, ...) {
+    size_t left = out->used < out->room ? out->room - out->used : 0;
+    va_list values;
+    va_start(values, format);
+    int added = vsnprintf(left > 0 ? out->text + out->used : NULL, left, format, values);
+    va_end(values);
+    out->used += added > 0 ? (size_t)added : 0;
+}
+
+static void describe_fused(const attn_plan *plan, bounded_text *out) {
+    attn_member longest = attn_member_of(&plan->problem, 0, NULL, NULL);
+    attn_tiles tiles = attn_choose_tiles(plan, &longest);
+    if (tiles.few_queries)
+        add_line(out, "path: few queries, own loops (q_len at most %d, or both lengths at most %d)\n", FEW_QUERIES,
+                 FEW_KEYS);
+    else
+        add_line(out, "path: tiles, one CBLAS product each way (q_len above %d)\n", FEW_QUERIES);
+    add_line(out, "tile: %" PRId64 " queries x %" PRId64 " keys, %" PRId64 " query heads of a key head at once\n",
+             tiles.rows, tiles.keys, tiles.heads);
+}
+
+attn_status attn_plan_describe(const attn_plan *plan, char *text, size_t size, size_t *needed) {
+    if (plan == NULL)
+        return attn_fail(ATTN_ERR_NULL, "plan is NULL");
+    if (text == NULL && size > 0)
+        return attn_fail(ATTN_ERR_NULL, "text is NULL with a size of %zu", size);
+    static const char *const engines[] = {"auto", "naive", "blas", "fused"};
+    const attn_problem *p = &plan->problem;
+    bounded_text out = {text, size, 0};
+    add_line(&out,
+             "problem: batch %" PRId64 ", q_heads %" PRId64 ", kv_heads %" PRId64 ", q_len %" PRId64 ", kv_len %" PRId64
+             ", head_dim %" PRId64 ", v_dim %" PRId64 "%s, %s\n",
+             p->batch, p->q_heads, p->kv_heads, p->q_len, p->kv_len, p->head_dim, p->v_dim,
+             (p->flags & ATTN_CAUSAL) != 0 ? ", causal" : "", plan->dtype == ATTN_F32 ? "float" : "double");
+    add_line(&out, "library: %s\n", attn_version_string());
+    add_line(&out, "engine: %s (%s)\n", engines[plan->engine], plan->engine_reason);
+    if (plan->engine == ATTN_ENGINE_FUSED)
+        describe_fused(plan, &out);
+    add_line(&out, "threads: %d of %d, %" PRId64 " pieces of work\n", plan->workers, plan->resources.threads,
+             plan->tasks);
+    add_line(&out, "workspace: %" PRId64 " bytes\n", plan->ledger.bytes);
+    for (int i = 0; i < plan->ledger.pieces; i++)
+        add_line(&out, "workspace of %s: %" PRId64 " x %" PRId64 " bytes\n", plan->ledger.piece[i].name,
+                 plan->ledger.piece[i].copies, plan->ledger.piece[i].bytes);
+    if (needed != NULL)
+        *needed = out.used + 1;
+    return ATTN_OK;
+}

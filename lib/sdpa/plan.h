@@ -1,0 +1,79 @@
+/* Private side of problem and plan: checks, members, engine and tiles. Nothing here depends on the precision. */
+#ifndef ATTN_LIB_PLAN_H
+#define ATTN_LIB_PLAN_H
+
+#include <attn/sdpa.h>
+#include <stdbool.h>
+
+#include "base/checks.h"
+#include "base/context.h"
+#include "base/ledger.h"
+#include "sdpa/visibility.h"
+
+/* ---- problem.c: checks and the canonical form ---- */
+
+/* Checks a caller's problem and copies it to `problem`, later fields of an older struct 0. */
+attn_status attn_check_problem(const attn_problem *given, attn_problem *problem);
+
+/* The pointers of a call as the checks see them, whatever the precision. */
+typedef struct attn_arrays {
+    int64_t real_bytes; /* sizeof(float) or sizeof(double) */
+    const void *q, *k, *v;
+    const void *out, *lse;
+    const int64_t *q_lens, *kv_lens;
+    const int64_t *q_offsets, *kv_offsets;
+    const void *mask, *bias, *alibi_slopes, *sink;
+    const void *scores, *capped, *masked, *weights;
+} attn_arrays;
+
+/* Checks the pointers and lengths of a call against its checked problem. */
+attn_status attn_check_arrays(const attn_problem *problem, const attn_arrays *arrays);
+
+/* Member b of the batch with its lengths and offset; lengths NULL = full. */
+attn_member attn_member_of(const attn_problem *problem, int64_t b, const int64_t *q_lens, const int64_t *kv_lens);
+
+/* ---- plan.c: decisions ---- */
+
+/* The piece numbers of an engine's workspace in the plan's ledger; one copy per worker. */
+typedef struct attn_pieces {
+    int keys;                      /* naive: the numbers of a row's visible keys */
+    int scores;                    /* naive: a row; blas: a head; fused: a tile */
+    int output;                    /* fused: the rows of a block while they accumulate */
+    int row_max, row_sum, rescale; /* fused: one number per row of a block */
+    int clean_values;              /* blas, fused: values with non-finite entries replaced by 0 */
+} attn_pieces;
+
+/* How fused cuts one member. A block is `heads` query heads of one key head x `rows` queries. */
+typedef struct attn_tiles {
+    bool few_queries; /* own loops in place of CBLAS products, K and V read once for all heads of the block */
+    int64_t rows;     /* queries in a block */
+    int64_t keys;     /* keys in a tile */
+    int64_t heads;    /* query heads in a block */
+} attn_tiles;
+
+struct attn_plan {
+    attn_problem problem;
+    attn_dtype dtype;
+    attn_resources resources; /* threads: the most that the context allows */
+    double scale;             /* as a number of the plan's precision */
+    attn_engine engine;       /* naive, blas or fused */
+    const char *engine_reason;
+    attn_ledger ledger;
+    attn_pieces pieces;
+    int workers;            /* threads that the plan uses, 0 when there is nothing to do */
+    int64_t block_rows;     /* naive and fused: queries in a block at most */
+    int64_t tasks;          /* batch x kv_heads x tasks_per_head */
+    int64_t tasks_per_head; /* pieces of work of one key head at full length */
+};
+
+/* Checks everything and decides everything; the plan is then complete. */
+attn_status attn_plan_prepare(attn_plan *plan, const attn_context *context, const attn_problem *problem,
+                              attn_dtype dtype);
+
+/* The tiles for a member, from its own lengths and the problem's fixed sizes only. */
+attn_tiles attn_choose_tiles(const attn_plan *plan, const attn_member *member);
+
+/* 1/sqrt(head_dim) or the problem's own. */
+double attn_problem_scale(const attn_problem *problem);
+
+#endif

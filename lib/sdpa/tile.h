@@ -1,0 +1,32 @@
+/* A tile of scores, rows x keys of one head, between the two products: hiding keys, and the rules for NaN and Inf.
+ * Serves the engines blas and fused. */
+#ifndef ATTN_LIB_TILE_H
+#define ATTN_LIB_TILE_H
+
+#include "base/real.h"
+#include "sdpa/engines.h"
+
+#define attn_tile_scores REAL(attn_tile_scores)
+#define attn_tile_hide REAL(attn_tile_hide)
+#define attn_tile_clean REAL(attn_tile_clean)
+
+typedef struct attn_tile {
+    real *s;
+    int64_t ld;
+    int64_t row0, rows; /* queries */
+    int64_t key0, keys;
+} attn_tile;
+
+/* s = scale * Q K^T by one CBLAS product; exactly 0, without reading K, when the scale is 0. */
+void attn_tile_scores(const attn_call *call, const attn_head *head, const attn_tile *tile);
+
+/* Scores of hidden keys become -Inf; a fully visible tile is left alone. */
+void attn_tile_hide(const attn_member *member, const attn_tile *tile);
+
+/* The rule for non-finite values, before softmax: the tile's values go to `clean` (keys x v_dim, dense) with their
+ * non-finite entries replaced by 0, and o[i][c] becomes NaN where row i sees a non-finite v[j][c]. A weight of 0 times
+ * NaN would be NaN in the product; NaN already in o stays through everything that follows. */
+void attn_tile_clean(const attn_call *call, const attn_head *head, const attn_tile *tile, real *clean, real *o,
+                     int64_t o_ld);
+
+#endif

@@ -1,0 +1,34 @@
+/* Which keys a row of queries sees by its position: causal, window and lengths. Serves the engines blas and fused;
+ * naive and the oracle of the tests write the rules out for themselves. */
+#ifndef ATTN_LIB_VISIBILITY_H
+#define ATTN_LIB_VISIBILITY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* One member of the batch as its rows see it. Query i stands at position i + offset among the keys. */
+typedef struct attn_member {
+    int64_t q_len, kv_len; /* valid lengths */
+    int64_t offset;
+    int64_t left, right; /* keys before and after the position that are visible; -1 = unlimited */
+    int64_t key_limit;   /* keys at or beyond are hidden: kv_len, or less when a mask or bias is narrower */
+} attn_member;
+
+/* Keys begin .. end-1; empty when begin == end. */
+typedef struct attn_key_range {
+    int64_t begin, end;
+} attn_key_range;
+
+/* The keys that query `row` sees. */
+attn_key_range attn_row_keys(const attn_member *member, int64_t row);
+
+/* The smallest range that holds the keys of rows row0 .. row0+rows-1. */
+attn_key_range attn_block_keys(const attn_member *member, int64_t row0, int64_t rows);
+
+/* True when each of these rows sees each of these keys. */
+bool attn_tile_visible(const attn_member *member, int64_t row0, int64_t rows, int64_t key0, int64_t keys);
+
+/* Visible (query, key) pairs of the whole member, by position; double because it may pass 2^63. */
+double attn_visible_pairs(const attn_member *member);
+
+#endif
