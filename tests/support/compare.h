@@ -39,7 +39,7 @@ typedef struct support_report {
     const char *array;      /* where the worst is: "out", "lse", "scores", ... */
     int64_t b, h, row, col; /* */
     double got, wanted;     /* */
-    char text[1024];        /* all of it in a sentence, with the line that reproduces it */
+    char text[4096];        /* all of it in a sentence, with the line that reproduces it */
 } support_report;
 
 /* Compares all rows. engine ("naive", NULL = "auto") is for the text only. True unless the verdict is FAILED. */

@@ -113,8 +113,9 @@ typedef struct support_case {
  * where, and what is accepted. Any text is safe. */
 support_case *support_case_parse(const char *text, char *error, size_t error_size);
 
-/* The shortest text of a case in the order of the list above, options at their default left out. Parsing it gives the
- * same case again. Writes at most size bytes with the closing 0 and returns the length of the whole text. */
+/* The text of a case in the order of the list above, sizes b h q k d always there, options at their default left out.
+ * Parsing it gives the same case again. Writes at most size bytes with the closing 0 and returns the length of the
+ * whole text. */
 size_t support_case_print(const support_case *c, char *text, size_t size);
 
 /* Long enough for the text of any case with a batch below 100. */
