@@ -3,9 +3,10 @@
  * This header includes all the others:
  *
  *   base.h       status codes, error text, context (threads, allocator), version
- *   sdpa.h       scaled dot-product attention: problem, arguments, one call, plan, flat call
+ *   sdpa.h       scaled dot-product attention: problem, arguments, one call, plan, flat call; merging results
  *   chain.h      the stages from token ids to attention output, one function each, and the traced call
- *   position.h   sinusoidal positions
+ *   position.h   sinusoidal and rotary positions, slopes of ALiBi
+ *   cache.h      keys and values of the tokens so far, for decoding
  *
  * Start with attn_sdpa_f32() in sdpa.h, or with attn_sdpa_flat_f32() when all arrays are dense.
  * All headers are C99 and C++ and include neither cblas.h nor lapacke.h.
@@ -14,6 +15,7 @@
 #define ATTN_ATTN_H
 
 #include <attn/base.h>
+#include <attn/cache.h>
 #include <attn/chain.h>
 #include <attn/position.h>
 #include <attn/sdpa.h>

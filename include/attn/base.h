@@ -80,6 +80,15 @@ ATTN_API const char *attn_last_error(void);
     { .struct_size = sizeof(type) }
 #endif
 
+/* ---- Strides ------------------------------------------------------------------------------------------------ */
+
+/* Distances in elements between neighbours along the first three dimensions of a 4-D array [batch, heads, rows, size].
+ * The last dimension is contiguous. Never negative. Inputs: batch and head may be 0 (one array for all); row must be at
+ * least the row size when there is more than one row. Outputs neither overlap themselves nor each other. */
+typedef struct attn_strides {
+    int64_t batch, head, row;
+} attn_strides;
+
 /* ---- Context ------------------------------------------------------------------------------------------------ */
 
 /* Returns bytes of memory aligned to at least 64, or NULL. May be called from any thread. */

@@ -62,13 +62,6 @@ typedef enum attn_alignment {
 #define ATTN_HAS_MASK_LEN (UINT64_C(1) << 14) /* mask_len counts: the mask covers keys 0 .. mask_len-1 only */
 #define ATTN_HAS_BIAS_LEN (UINT64_C(1) << 15) /* bias_len counts: the bias covers keys 0 .. bias_len-1 only */
 
-/* Distances in elements between neighbours along the first three dimensions of a 4-D array [batch, heads, rows, size].
- * The last dimension is contiguous. Never negative. Inputs: batch and head may be 0 (one array for all); row must be at
- * least the row size when there is more than one row. Outputs neither overlap themselves nor each other. */
-typedef struct attn_strides {
-    int64_t batch, head, row;
-} attn_strides;
-
 /* Distances in elements in a mask or bias [batch, q_heads, q_len, kv_len]. Any may be 0, which broadcasts; key is 0
  * or 1. */
 typedef struct attn_mask_strides {
@@ -244,6 +237,59 @@ ATTN_API attn_status attn_plan_run_f64(const attn_plan *plan, const attn_args_f6
  * 0 (since 0.1): problem, engine, path, tiles, threads, workspace and why. *needed, if not NULL, gets the bytes that
  * the whole text takes; text may be NULL when size is 0. A text that does not fit is cut. Errors: ATTN_ERR_NULL. */
 ATTN_API attn_status attn_plan_describe(const attn_plan *plan, char *text, size_t size, size_t *needed);
+
+/* ---- Merging ----------------------------------------------------------------------------------------------------- */
+
+/* Flags of attn_merge. */
+#define ATTN_MERGE_HAS_SINK (UINT64_C(1) << 0) /* sink is given */
+
+/* Everything about a merge but the pointers. Sizes are literal; strides in elements. */
+typedef struct attn_merge {
+    size_t struct_size;        /* sizeof(attn_merge), set by the initialiser */
+    uint64_t flags;            /* ATTN_MERGE_... */
+    int64_t batch;             /* */
+    int64_t q_heads;           /* */
+    int64_t q_len;             /* */
+    int64_t v_dim;             /* */
+    attn_strides out_a, out_b; /* [batch, q_heads, q_len, v_dim] */
+    attn_strides lse_a, lse_b; /* [batch, q_heads, q_len]: row is the distance between neighbouring rows */
+    attn_strides out, lse;     /* as out_a and lse_a */
+} attn_merge;
+
+#define ATTN_MERGE_INIT ATTN_STRUCT_INIT(attn_merge)
+
+/* Clears a merge and sets struct_size; writes struct_size bytes and no more (since 0.1).
+ * Errors: ATTN_ERR_NULL, ATTN_ERR_STRUCT_SIZE. */
+ATTN_API attn_status attn_merge_init(attn_merge *merge, size_t struct_size);
+
+/* Merges two results of attention over disjoint sets of keys into the result over all of them (since 0.1).
+ * Formula, per row: m = max(lse_a, lse_b);  l = exp(lse_a - m) + exp(lse_b - m);  lse = m + log(l);
+ *   out = (exp(lse_a - m) out_a + exp(lse_b - m) out_b) / l.
+ *   With a sink: out = (...) / (l + exp(sink[head] - m)), m then the maximum of the three; lse never includes it. Parts
+ *   are computed without the sink, and of several merges only the last one takes it.
+ *   Small number: {no keys}, {score 1, value 3} and {score 2, value 5} merge into out 4.462117157, lse 2.313261688.
+ * out_a, out_b, lse_a, lse_b: the two parts, in any order (a and b exchanged give the same bits). sink: [q_heads].
+ *   out, lse: written.
+ * NULL: arrays without elements; sink exactly when its flag is not set; lse = not wanted; context = defaults.
+ * Aliasing: in place: out may be out_a or out_b and lse may be lse_a or lse_b, with the same strides. Otherwise out and
+ *   lse are refused (ATTN_ERR_OVERLAP) when they start at an input's pointer, or when both extents are dense and
+ *   intersect; other overlaps are undefined.
+ * Empty rows and NaN: a part whose lse is -Inf is empty: its out is not read, and without a sink the other part is
+ *   the result, bit for bit. Two empty parts give out 0, lse -Inf, sink or not. An lse of NaN or +Inf makes the row and
+ * its lse NaN. A NaN in out_a or out_b reaches its column. A sink of -Inf takes nothing, one of NaN or +Inf makes the
+ *   rows of its head NaN unless they are empty, and leaves lse alone.
+ * Accuracy: within 4 eps max(|out_a|, |out_b|) of the formula, lse within eps max(1, |lse|); errors of lse_a and lse_b
+ *   come on top: one of d in their difference changes out by at most d/4 |out_a - out_b|.
+ * Threads: blocks of rows over context->threads; bits independent of their number. Memory: none.
+ * Errors: ATTN_ERR_NULL, _SIZE, _STRIDE, _FLAG, _OVERFLOW, _OVERLAP, _STRUCT_SIZE: nothing was written.
+ *   ATTN_ERR_THREADS: outputs are unspecified.
+ * Source: Milakov and Gimelshein 2018, "Online normalizer calculation for softmax". */
+ATTN_API attn_status attn_merge_f32(const attn_context *context, const attn_merge *merge, const float *out_a,
+                                    const float *lse_a, const float *out_b, const float *lse_b, const float *sink,
+                                    float *out, float *lse);
+ATTN_API attn_status attn_merge_f64(const attn_context *context, const attn_merge *merge, const double *out_a,
+                                    const double *lse_a, const double *out_b, const double *lse_b, const double *sink,
+                                    double *out, double *lse);
 
 #ifdef __cplusplus
 }

@@ -39,6 +39,18 @@ attn_extent attn_extent_vector(const char *name, const void *address, int64_t si
     };
 }
 
+attn_extent attn_extent_heads(const char *name, const void *address, int64_t batch, int64_t heads, int64_t rows,
+                              int64_t cols, attn_strides strides, int64_t element_bytes) {
+    return (attn_extent){
+        .name = name,
+        .address = address,
+        .dims = 4,
+        .size = {batch, heads, rows, cols},
+        .stride = {strides.batch, strides.head, strides.row, 1},
+        .element_bytes = element_bytes,
+    };
+}
+
 bool attn_extent_empty(const attn_extent *e) {
     for (int d = 0; d < e->dims; d++)
         if (e->size[d] == 0)
@@ -92,6 +104,11 @@ attn_status attn_check_present(const attn_extent *e) {
     return attn_fail(ATTN_ERR_NULL, "%s is NULL", e->name);
 }
 
+attn_status attn_check_array(const attn_extent *e) {
+    ATTN_TRY(attn_check_extent(e));
+    return attn_check_present(e);
+}
+
 attn_status attn_check_no_self_overlap(const attn_extent *output) {
     if (attn_extent_empty(output))
         return ATTN_OK;
@@ -141,6 +158,13 @@ attn_status attn_check_apart(const attn_extent *output, const attn_extent *input
     if (extent_dense(output) && extent_dense(input) && extents_intersect(output, input))
         return attn_fail(ATTN_ERR_OVERLAP, "%s overlaps %s", output->name, input->name);
     return ATTN_OK;
+}
+
+attn_status attn_check_apart_or_in_place(const attn_extent *output, const attn_extent *input) {
+    bool same = output->address == input->address;
+    for (int d = 0; d < output->dims; d++)
+        same = same && (output->size[d] < 2 || output->stride[d] == input->stride[d]);
+    return same ? ATTN_OK : attn_check_apart(output, input);
 }
 
 attn_status attn_check_outputs_apart(const attn_extent *a, const attn_extent *b) {

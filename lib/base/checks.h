@@ -27,6 +27,10 @@ attn_extent attn_extent_matrix(const char *name, const void *address, int64_t ro
                                int64_t element_bytes);
 attn_extent attn_extent_vector(const char *name, const void *address, int64_t size, int64_t element_bytes);
 
+/* [batch, heads, rows, cols] with the strides of the public structs. */
+attn_extent attn_extent_heads(const char *name, const void *address, int64_t batch, int64_t heads, int64_t rows,
+                              int64_t cols, attn_strides strides, int64_t element_bytes);
+
 bool attn_extent_empty(const attn_extent *e);
 
 /* ATTN_ERR_SIZE when value is below minimum. */
@@ -39,12 +43,18 @@ attn_status attn_check_extent(const attn_extent *e);
 /* ATTN_ERR_NULL when the array has elements but no address. */
 attn_status attn_check_present(const attn_extent *e);
 
+/* Both of them: strides, extent and presence of one array. */
+attn_status attn_check_array(const attn_extent *e);
+
 /* ATTN_ERR_STRIDE when the elements of an output are not all at different places: the strides, sorted, must each clear
  * the extent of those below. */
 attn_status attn_check_no_self_overlap(const attn_extent *output);
 
 /* ATTN_ERR_OVERLAP when output starts at input's address, or when both extents are dense and intersect. */
 attn_status attn_check_apart(const attn_extent *output, const attn_extent *input);
+
+/* The same, but output may be the very same array as an input of its sizes: same address, same strides. */
+attn_status attn_check_apart_or_in_place(const attn_extent *output, const attn_extent *input);
 
 /* ATTN_ERR_OVERLAP when any byte range of two outputs may be shared: same start, or intersecting ranges unless their
  * interleaving is provably apart (neither is dense). */

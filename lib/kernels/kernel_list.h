@@ -21,7 +21,11 @@
                                   real *s);                                                                            \
     void KERNEL_OF(weighted_rows, isa)(int64_t keys, int64_t dim, const real *p, const real *v, int64_t ld, real *o);  \
     void KERNEL_OF(add, isa)(int64_t n, const real *x, const real *y, real *z);                                        \
-    void KERNEL_OF(sincos, isa)(int64_t n, const double *angle, real *sine, real *cosine)
+    void KERNEL_OF(sincos, isa)(int64_t n, const double *angle, real *sine, real *cosine);                             \
+    void KERNEL_OF(rotate_interleaved, isa)(int64_t pairs, const real *cosine, const real *sine, real direction,       \
+                                            const real *x, real *y);                                                   \
+    void KERNEL_OF(rotate_halves, isa)(int64_t pairs, int64_t half, const real *cosine, const real *sine,              \
+                                       real direction, const real *x, real *y)
 
 DECLARE_KERNELS(generic);
 DECLARE_KERNELS(neon);

@@ -50,6 +50,13 @@ typedef struct REAL(attn_kernels) {
     /* sine[i] = sin(angle[i]), cosine[i] = cos(angle[i]) for finite angles up to 2^31 in magnitude, at most one eps
      * of `real` absolute. Angles are double in both precisions. */
     void (*sincos)(int64_t n, const double *angle, real *sine, real *cosine);
+
+    /* Rotary positions: each pair (a, b) of x becomes (a c - b s, b c + a s) in y, c = cosine[k], s = direction *
+     * sine[k], direction 1 or -1. y may be x. A pair is (x[2k], x[2k+1]), or (x[k], x[half + k]). */
+    void (*rotate_interleaved)(int64_t pairs, const real *cosine, const real *sine, real direction, const real *x,
+                               real *y);
+    void (*rotate_halves)(int64_t pairs, int64_t half, const real *cosine, const real *sine, real direction,
+                          const real *x, real *y);
 } REAL(attn_kernels);
 
 /* The table in use. Constant after the library was loaded. */

@@ -16,6 +16,7 @@ typedef REAL(attn_kernels) kernel_table;
         .softmax_tile = KERNEL_OF(softmax_tile, isa), .scale_rows = KERNEL_OF(scale_rows, isa),                        \
         .all_finite = KERNEL_OF(all_finite, isa), .dot_rows = KERNEL_OF(dot_rows, isa),                                \
         .weighted_rows = KERNEL_OF(weighted_rows, isa), .add = KERNEL_OF(add, isa), .sincos = KERNEL_OF(sincos, isa),  \
+        .rotate_interleaved = KERNEL_OF(rotate_interleaved, isa), .rotate_halves = KERNEL_OF(rotate_halves, isa),      \
     }
 
 static const kernel_table generic_table = KERNELS_OF(generic);

@@ -1,0 +1,167 @@
+/* The cache as an object: making it, its sizes and the lengths of its members. Keys and values: cache_rows.c. */
+#include "layer/cache.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/checks.h"
+#include "base/status.h"
+
+/* Size of the struct in 0.1, the first version. */
+#define SIZES_FIRST_SIZE (offsetof(attn_cache_sizes, v_dim) + sizeof(int64_t))
+
+attn_status attn_cache_sizes_init(attn_cache_sizes *sizes, size_t struct_size) {
+    return attn_init_struct("attn_cache_sizes", sizes, struct_size, SIZES_FIRST_SIZE, sizeof *sizes);
+}
+
+/* ---- Checks ---- */
+
+attn_status attn_check_cache(const attn_cache *cache) {
+    return cache != NULL ? ATTN_OK : attn_fail(ATTN_ERR_NULL, "cache is NULL");
+}
+
+attn_status attn_check_cache_dtype(const attn_cache *cache, attn_dtype dtype) {
+    ATTN_TRY(attn_check_cache(cache));
+    if (cache->dtype == dtype)
+        return ATTN_OK;
+    return attn_fail(ATTN_ERR_DTYPE, "a cache of %s is used in %s", cache->dtype == ATTN_F32 ? "float" : "double",
+                     dtype == ATTN_F32 ? "float" : "double");
+}
+
+attn_status attn_check_cache_member(const attn_cache *cache, int64_t member) {
+    ATTN_TRY(attn_check_cache(cache));
+    if (member >= 0 && member < cache->sizes.batch)
+        return ATTN_OK;
+    return attn_fail(ATTN_ERR_SIZE, "member %" PRId64 " is none of a cache with batch %" PRId64, member,
+                     cache->sizes.batch);
+}
+
+attn_status attn_check_cache_room(const attn_cache *cache, int64_t member, int64_t rows) {
+    if (rows <= cache->sizes.capacity - cache->length[member])
+        return ATTN_OK;
+    return attn_fail(ATTN_ERR_LENGTH,
+                     "member %" PRId64 " has %" PRId64 " keys: %" PRId64 " more are beyond the capacity %" PRId64,
+                     member, cache->length[member], rows, cache->sizes.capacity);
+}
+
+/* ---- Making and freeing ---- */
+
+static attn_status check_sizes(const attn_cache_sizes *given, attn_cache_sizes *sizes) {
+    if (given == NULL)
+        return attn_fail(ATTN_ERR_NULL, "sizes is NULL");
+    ATTN_TRY(attn_check_struct_size("attn_cache_sizes", given->struct_size, SIZES_FIRST_SIZE, sizeof *sizes));
+    memset(sizes, 0, sizeof *sizes);
+    memcpy(sizes, given, given->struct_size);
+    sizes->struct_size = sizeof *sizes;
+    ATTN_TRY(attn_check_size("batch", sizes->batch, 0));
+    ATTN_TRY(attn_check_size("kv_heads", sizes->kv_heads, 0));
+    ATTN_TRY(attn_check_size("capacity", sizes->capacity, 0));
+    ATTN_TRY(attn_check_size("head_dim", sizes->head_dim, 1));
+    return attn_check_size("v_dim", sizes->v_dim, 0);
+}
+
+attn_status attn_cache_create(const attn_context *context, const attn_cache_sizes *sizes, attn_dtype dtype,
+                              attn_cache **cache) {
+    attn_cache made = {.dtype = dtype};
+    if (cache == NULL)
+        return attn_fail(ATTN_ERR_NULL, "cache is NULL");
+    ATTN_TRY(attn_resolve_context(context, &made.resources));
+    ATTN_TRY(check_sizes(sizes, &made.sizes));
+    if (dtype != ATTN_F32 && dtype != ATTN_F64)
+        return attn_fail(ATTN_ERR_DTYPE, "dtype %d is none", (int)dtype);
+
+    const attn_cache_sizes *s = &made.sizes;
+    int64_t real_bytes = dtype == ATTN_F32 ? sizeof(float) : sizeof(double);
+    int64_t heads = attn_mul_saturated(s->batch, s->kv_heads);
+    attn_ledger ledger = {0};
+    int object = attn_ledger_book(&ledger, "cache", 1, sizeof made, 1);
+    int lengths = attn_ledger_book(&ledger, "lengths", s->batch, sizeof *made.length, 1);
+    int k =
+        attn_ledger_book(&ledger, "keys of a head", attn_mul_saturated(s->capacity, s->head_dim), real_bytes, heads);
+    int v = attn_ledger_book(&ledger, "values of a head", attn_mul_saturated(s->capacity, s->v_dim), real_bytes, heads);
+    if (ledger.overflow || ledger.bytes > PTRDIFF_MAX - 1)
+        return attn_fail(ATTN_ERR_OVERFLOW, "a cache of these sizes is larger than the address space");
+    int64_t k_head = ledger.piece[k].bytes / real_bytes, v_head = ledger.piece[v].bytes / real_bytes;
+
+    void *memory = attn_allocate(&made.resources, ledger.bytes);
+    if (memory == NULL)
+        return attn_fail(ATTN_ERR_NOMEM, "the allocator has no %" PRId64 " bytes for the cache", ledger.bytes);
+    made.bytes = ledger.bytes;
+    made.length = attn_ledger_grant(&ledger, memory, lengths, 0);
+    made.k = attn_ledger_grant(&ledger, memory, k, 0);
+    made.v = attn_ledger_grant(&ledger, memory, v, 0);
+    made.k_strides = (attn_strides){.batch = s->kv_heads * k_head, .head = k_head, .row = s->head_dim};
+    made.v_strides = (attn_strides){.batch = s->kv_heads * v_head, .head = v_head, .row = s->v_dim};
+    memset(made.length, 0, (size_t)s->batch * sizeof *made.length);
+    *cache = attn_ledger_grant(&ledger, memory, object, 0);
+    **cache = made;
+    return ATTN_OK;
+}
+
+void attn_cache_destroy(attn_cache **cache) {
+    if (cache == NULL || *cache == NULL)
+        return;
+    attn_resources resources = (*cache)->resources;
+    attn_release(&resources, *cache, (*cache)->bytes);
+    *cache = NULL;
+}
+
+attn_status attn_cache_get_sizes(const attn_cache *cache, attn_cache_sizes *sizes) {
+    ATTN_TRY(attn_check_cache(cache));
+    if (sizes == NULL)
+        return attn_fail(ATTN_ERR_NULL, "sizes is NULL");
+    size_t struct_size = sizes->struct_size;
+    ATTN_TRY(attn_check_struct_size("attn_cache_sizes", struct_size, SIZES_FIRST_SIZE, sizeof *sizes));
+    memcpy(sizes, &cache->sizes, struct_size);
+    sizes->struct_size = struct_size;
+    return ATTN_OK;
+}
+
+/* ---- Lengths ---- */
+
+attn_status attn_cache_length(const attn_cache *cache, int64_t member, int64_t *length) {
+    ATTN_TRY(attn_check_cache_member(cache, member));
+    if (length == NULL)
+        return attn_fail(ATTN_ERR_NULL, "length is NULL");
+    *length = cache->length[member];
+    return ATTN_OK;
+}
+
+/* The members that a number stands for: one, or all of them. */
+typedef struct member_range {
+    int64_t first, end;
+} member_range;
+
+static attn_status find_members(const attn_cache *cache, int64_t member, member_range *range) {
+    ATTN_TRY(attn_check_cache(cache));
+    if (member != ATTN_CACHE_ALL)
+        ATTN_TRY(attn_check_cache_member(cache, member));
+    bool all = member == ATTN_CACHE_ALL;
+    *range = (member_range){.first = all ? 0 : member, .end = all ? cache->sizes.batch : member + 1};
+    return ATTN_OK;
+}
+
+attn_status attn_cache_truncate(attn_cache *cache, int64_t member, int64_t length) {
+    member_range range;
+    ATTN_TRY(find_members(cache, member, &range));
+    for (int64_t b = range.first; b < range.end; b++)
+        if (length < 0 || length > cache->length[b])
+            return attn_fail(ATTN_ERR_LENGTH,
+                             "length %" PRId64 " is outside 0..%" PRId64 ", the keys of member %" PRId64, length,
+                             cache->length[b], b);
+    for (int64_t b = range.first; b < range.end; b++)
+        cache->length[b] = length;
+    return ATTN_OK;
+}
+
+attn_status attn_cache_reset(attn_cache *cache, int64_t member) {
+    return attn_cache_truncate(cache, member, 0);
+}
+
+attn_status attn_cache_extend(attn_cache *cache, int64_t member, int64_t rows) {
+    ATTN_TRY(attn_check_cache_member(cache, member));
+    ATTN_TRY(attn_check_size("rows", rows, 0));
+    ATTN_TRY(attn_check_cache_room(cache, member, rows));
+    cache->length[member] += rows;
+    return ATTN_OK;
+}

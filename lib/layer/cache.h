@@ -1,0 +1,29 @@
+/* Private side of the cache: the object, and the checks that its functions share. */
+#ifndef ATTN_LIB_CACHE_H
+#define ATTN_LIB_CACHE_H
+
+#include <attn/cache.h>
+
+#include "base/context.h"
+#include "base/ledger.h"
+
+/* One piece of memory: this struct, the lengths, the keys and the values. Keys are [batch, kv_heads, capacity,
+ * head_dim] and values alike; each head starts on a cache line, so that no two threads write to one. */
+struct attn_cache {
+    attn_cache_sizes sizes;
+    attn_dtype dtype;
+    attn_resources resources;
+    int64_t bytes;   /* of the whole */
+    int64_t *length; /* [batch] */
+    void *k, *v;
+    attn_strides k_strides, v_strides;
+};
+
+attn_status attn_check_cache(const attn_cache *cache);
+attn_status attn_check_cache_dtype(const attn_cache *cache, attn_dtype dtype);
+attn_status attn_check_cache_member(const attn_cache *cache, int64_t member);
+
+/* Room for `rows` more keys of a member (ATTN_ERR_LENGTH). */
+attn_status attn_check_cache_room(const attn_cache *cache, int64_t member, int64_t rows);
+
+#endif

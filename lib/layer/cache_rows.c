@@ -1,0 +1,201 @@
+/* The keys and values of a cache: appending them, lending them out, attending to them. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/checks.h"
+#include "base/real.h"
+#include "base/status.h"
+#include "layer/cache.h"
+
+typedef REAL(attn_args) attn_args;
+
+/* Sizes of the structs in 0.1, the first version. */
+#define PROBLEM_FIRST_SIZE (offsetof(attn_problem, total_kv) + sizeof(int64_t))
+#define ARGS_FIRST_SIZE (offsetof(attn_args, weights) + sizeof(real *))
+
+/* ---- Appending ---- */
+
+/* New keys, or new values: [members, kv_heads, rows, cols], for the end of cache members first_member and on. */
+typedef struct new_rows {
+    const char *name;
+    const real *from;
+    attn_strides from_strides;
+    real *to; /* the cache's first element */
+    attn_strides to_strides;
+    int64_t cols;
+} new_rows;
+
+typedef struct append_call {
+    attn_cache *cache;
+    int64_t first_member, members, rows;
+    const int64_t *counts; /* NULL = rows for each */
+    new_rows part[2];      /* keys, values */
+} append_call;
+
+static int64_t count_of(const append_call *call, int64_t m) {
+    return call->counts != NULL ? call->counts[m] : call->rows;
+}
+
+/* Where the new rows of member m come from and where they go. */
+static const real *source_of(const new_rows *part, int64_t m) {
+    return part->from != NULL ? part->from + m * part->from_strides.batch : NULL;
+}
+
+static real *target_of(const append_call *call, const new_rows *part, int64_t m) {
+    int64_t member = call->first_member + m;
+    return part->to + member * part->to_strides.batch + call->cache->length[member] * part->to_strides.row;
+}
+
+static attn_status check_part(const append_call *call, const new_rows *part) {
+    int64_t heads = call->cache->sizes.kv_heads;
+    attn_extent all = attn_extent_heads(part->name, part->from, call->members, heads, call->rows, part->cols,
+                                        part->from_strides, sizeof(real));
+    ATTN_TRY(attn_check_array(&all));
+    for (int64_t m = 0; m < call->members; m++) {
+        int64_t count = count_of(call, m);
+        attn_extent from = attn_extent_heads(part->name, source_of(part, m), 1, heads, count, part->cols,
+                                             part->from_strides, sizeof(real));
+        attn_extent to = attn_extent_heads("the new rows of the cache", target_of(call, part, m), 1, heads, count,
+                                           part->cols, part->to_strides, sizeof(real));
+        ATTN_TRY(attn_check_apart(&to, &from));
+    }
+    return ATTN_OK;
+}
+
+static void copy_part(const append_call *call, const new_rows *part, int64_t m) {
+    const real *from = source_of(part, m);
+    real *to = target_of(call, part, m);
+    int64_t count = count_of(call, m);
+    if (count == 0 || part->cols == 0)
+        return;
+    for (int64_t h = 0; h < call->cache->sizes.kv_heads; h++)
+        for (int64_t t = 0; t < count; t++)
+            memcpy(to + h * part->to_strides.head + t * part->to_strides.row,
+                   from + h * part->from_strides.head + t * part->from_strides.row, (size_t)part->cols * sizeof(real));
+}
+
+static attn_status append(append_call *call) {
+    ATTN_TRY(attn_check_size("rows", call->rows, 0));
+    for (int64_t m = 0; m < call->members; m++) {
+        int64_t count = count_of(call, m);
+        if (count < 0 || count > call->rows)
+            return attn_fail(ATTN_ERR_LENGTH, "counts[%" PRId64 "] %" PRId64 " is outside 0..rows %" PRId64, m, count,
+                             call->rows);
+        ATTN_TRY(attn_check_cache_room(call->cache, call->first_member + m, count));
+    }
+    for (int i = 0; i < 2; i++)
+        ATTN_TRY(check_part(call, &call->part[i]));
+    for (int64_t m = 0; m < call->members; m++) {
+        for (int i = 0; i < 2; i++)
+            copy_part(call, &call->part[i], m);
+        call->cache->length[call->first_member + m] += count_of(call, m);
+    }
+    return ATTN_OK;
+}
+
+/* What both ways of appending have in common; `cache` is checked. */
+static append_call append_to(attn_cache *cache, const real *k, attn_strides k_strides, const real *v,
+                             attn_strides v_strides) {
+    return (append_call){
+        .cache = cache,
+        .part = {{"k", k, k_strides, cache->k, cache->k_strides, cache->sizes.head_dim},
+                 {"v", v, v_strides, cache->v, cache->v_strides, cache->sizes.v_dim}},
+    };
+}
+
+attn_status REAL(attn_cache_append)(attn_cache *cache, int64_t member, int64_t rows, const real *k,
+                                    attn_strides k_strides, const real *v, attn_strides v_strides) {
+    ATTN_TRY(attn_check_cache_dtype(cache, REAL_DTYPE));
+    ATTN_TRY(attn_check_cache_member(cache, member));
+    k_strides.batch = v_strides.batch = 0; /* not looked at */
+    append_call call = append_to(cache, k, k_strides, v, v_strides);
+    call.first_member = member;
+    call.members = 1;
+    call.rows = rows;
+    return append(&call);
+}
+
+attn_status REAL(attn_cache_append_all)(attn_cache *cache, int64_t rows, const int64_t *counts, const real *k,
+                                        attn_strides k_strides, const real *v, attn_strides v_strides) {
+    ATTN_TRY(attn_check_cache_dtype(cache, REAL_DTYPE));
+    append_call call = append_to(cache, k, k_strides, v, v_strides);
+    call.members = cache->sizes.batch;
+    call.rows = rows;
+    call.counts = counts;
+    return append(&call);
+}
+
+attn_status REAL(attn_cache_rows)(attn_cache *cache, int64_t member, real **k, attn_strides *k_strides, real **v,
+                                  attn_strides *v_strides) {
+    ATTN_TRY(attn_check_cache_dtype(cache, REAL_DTYPE));
+    ATTN_TRY(attn_check_cache_member(cache, member));
+    if (k == NULL || k_strides == NULL || v == NULL || v_strides == NULL)
+        return attn_fail(ATTN_ERR_NULL, "%s is NULL",
+                         k == NULL           ? "k"
+                         : k_strides == NULL ? "k_strides"
+                         : v == NULL         ? "v"
+                                             : "v_strides");
+    *k = (real *)cache->k + member * cache->k_strides.batch;
+    *v = (real *)cache->v + member * cache->v_strides.batch;
+    *k_strides = cache->k_strides;
+    *v_strides = cache->v_strides;
+    return ATTN_OK;
+}
+
+/* ---- Attending ---- */
+
+static attn_status check_same(const char *name, int64_t given, int64_t ours) {
+    if (given == ours)
+        return ATTN_OK;
+    return attn_fail(ATTN_ERR_SIZE, "%s %" PRId64 " is not the cache's %" PRId64, name, given, ours);
+}
+
+/* The caller's problem with the keys of the cache in it. */
+static attn_status complete_problem(const attn_cache *cache, const attn_problem *given, attn_problem *problem) {
+    if (given == NULL)
+        return attn_fail(ATTN_ERR_NULL, "problem is NULL");
+    ATTN_TRY(attn_check_struct_size("attn_problem", given->struct_size, PROBLEM_FIRST_SIZE, sizeof *problem));
+    memset(problem, 0, sizeof *problem);
+    memcpy(problem, given, given->struct_size);
+    problem->struct_size = sizeof *problem;
+    ATTN_TRY(check_same("batch", problem->batch, cache->sizes.batch));
+    ATTN_TRY(check_same("kv_heads", problem->kv_heads, cache->sizes.kv_heads));
+    ATTN_TRY(check_same("head_dim", problem->head_dim, cache->sizes.head_dim));
+    ATTN_TRY(check_same("v_dim", problem->v_dim, cache->sizes.v_dim));
+    if ((problem->flags & ATTN_RAGGED) != 0)
+        return attn_fail(ATTN_ERR_FLAG, "ATTN_RAGGED: the keys of a cache are not packed");
+    problem->kv_len = 0;
+    for (int64_t b = 0; b < cache->sizes.batch; b++)
+        problem->kv_len = cache->length[b] > problem->kv_len ? cache->length[b] : problem->kv_len;
+    problem->k = cache->k_strides;
+    problem->v = cache->v_strides;
+    return ATTN_OK;
+}
+
+static attn_status complete_args(const attn_cache *cache, const attn_args *given, attn_args *args) {
+    if (given == NULL)
+        return attn_fail(ATTN_ERR_NULL, "args is NULL");
+    ATTN_TRY(attn_check_struct_size("attn_args", given->struct_size, ARGS_FIRST_SIZE, sizeof *args));
+    memset(args, 0, sizeof *args);
+    memcpy(args, given, given->struct_size);
+    args->struct_size = sizeof *args;
+    if (args->k != NULL || args->v != NULL || args->kv_lens != NULL)
+        return attn_fail(ATTN_ERR_FLAG, "%s is given, but the cache has its own",
+                         args->k != NULL   ? "k"
+                         : args->v != NULL ? "v"
+                                           : "kv_lens");
+    args->k = cache->k;
+    args->v = cache->v;
+    args->kv_lens = cache->length;
+    return ATTN_OK;
+}
+
+attn_status REAL(attn_cache_attend)(const attn_context *context, const attn_cache *cache, const attn_problem *problem,
+                                    const attn_args *args) {
+    attn_problem full_problem;
+    attn_args full_args;
+    ATTN_TRY(attn_check_cache_dtype(cache, REAL_DTYPE));
+    ATTN_TRY(complete_problem(cache, problem, &full_problem));
+    ATTN_TRY(complete_args(cache, args, &full_args));
+    return REAL(attn_sdpa)(context, &full_problem, &full_args);
+}

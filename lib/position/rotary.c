@@ -1,0 +1,191 @@
+/* Rotary positions: each pair of a row turns by an angle that grows with the row's position.
+ *
+ * Rows are cut into blocks, pairs into pieces whose angles fit the stack; sine and cosine of a piece are computed once
+ * per token and serve all heads.
+ */
+#include <attn/position.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/blocks.h"
+#include "kernels/kernels.h"
+#include "position/angles.h"
+
+/* Size of the struct in 0.1, the first version. */
+#define ROTARY_FIRST_SIZE (offsetof(attn_rotary, table_batch) + sizeof(int64_t))
+
+typedef struct rotary_call {
+    attn_rotary r;
+    const real *x, *cosines, *sines;
+    const int64_t *ids;
+    real *y;
+    int64_t pairs;
+    real direction;
+    attn_blocks blocks; /* of the rows of each member, and of pairs */
+} rotary_call;
+
+static bool has(const attn_rotary *r, uint64_t flag) {
+    return (r->flags & flag) != 0;
+}
+
+/* ---- Checks ---- */
+
+static attn_status check_rotary(const attn_rotary *given, attn_rotary *r) {
+    if (given == NULL)
+        return attn_fail(ATTN_ERR_NULL, "rotary is NULL");
+    ATTN_TRY(attn_check_struct_size("attn_rotary", given->struct_size, ROTARY_FIRST_SIZE, sizeof *r));
+    memset(r, 0, sizeof *r);
+    memcpy(r, given, given->struct_size);
+    const uint64_t known = ATTN_ROTARY_INVERSE | ATTN_ROTARY_HAS_IDS | ATTN_ROTARY_HAS_TABLES;
+    if ((r->flags & ~known) != 0)
+        return attn_fail(ATTN_ERR_FLAG, "flags: 0x%" PRIx64 " is unknown", r->flags & ~known);
+    if (r->pairing != ATTN_ROTARY_INTERLEAVED && r->pairing != ATTN_ROTARY_HALF_SPLIT)
+        return attn_fail(ATTN_ERR_FLAG, "pairing %d is neither ATTN_ROTARY_INTERLEAVED nor ATTN_ROTARY_HALF_SPLIT",
+                         (int)r->pairing);
+    ATTN_TRY(attn_check_size("batch", r->batch, 0));
+    ATTN_TRY(attn_check_size("heads", r->heads, 0));
+    ATTN_TRY(attn_check_size("rows", r->rows, 0));
+    ATTN_TRY(attn_check_size("head_dim", r->head_dim, 1));
+    ATTN_TRY(attn_check_size("rotary_dim", r->rotary_dim, 0));
+    if (r->rotary_dim % 2 != 0)
+        return attn_fail(ATTN_ERR_SIZE, "rotary_dim %" PRId64 " is odd", r->rotary_dim);
+    if (r->rotary_dim > r->head_dim)
+        return attn_fail(ATTN_ERR_SIZE, "rotary_dim %" PRId64 " is above head_dim %" PRId64, r->rotary_dim,
+                         r->head_dim);
+    if (!has(r, ATTN_ROTARY_HAS_IDS))
+        ATTN_TRY(attn_check_start(r->rows, r->start));
+    if (has(r, ATTN_ROTARY_HAS_TABLES))
+        return attn_check_size("table_rows", r->table_rows, 0);
+    return attn_check_base(r->base);
+}
+
+static attn_status check_option(const attn_rotary *r, const attn_extent *array, uint64_t flag, const char *flag_name) {
+    if (has(r, flag))
+        return attn_check_array(array);
+    if (array->address == NULL)
+        return ATTN_OK;
+    return attn_fail(ATTN_ERR_FLAG, "%s is given without %s", array->name, flag_name);
+}
+
+/* Every position a row of the table. */
+static attn_status check_table_positions(const rotary_call *call) {
+    const attn_rotary *r = &call->r;
+    if (!has(r, ATTN_ROTARY_HAS_TABLES) || r->batch == 0 || r->rows == 0)
+        return ATTN_OK;
+    if (!has(r, ATTN_ROTARY_HAS_IDS)) {
+        if (r->start >= 0 && r->start + (r->rows - 1) < r->table_rows)
+            return ATTN_OK;
+        return attn_fail(ATTN_ERR_ID,
+                         "positions %" PRId64 " to %" PRId64 " are not all rows of a table with table_rows %" PRId64,
+                         r->start, r->start + (r->rows - 1), r->table_rows);
+    }
+    int64_t sets = r->ids_batch == 0 ? 1 : r->batch;
+    for (int64_t b = 0; b < sets; b++)
+        for (int64_t t = 0; t < r->rows; t++) {
+            int64_t id = call->ids[b * r->ids_batch + t];
+            if (id < 0 || id >= r->table_rows)
+                return attn_fail(ATTN_ERR_ID,
+                                 "ids[%" PRId64 "][%" PRId64 "] %" PRId64
+                                 " is no row of a table with table_rows %" PRId64,
+                                 b, t, id, r->table_rows);
+        }
+    return ATTN_OK;
+}
+
+static attn_status check_arrays(const rotary_call *call) {
+    const attn_rotary *r = &call->r;
+    const attn_strides ids_strides = {.batch = r->ids_batch};
+    const attn_strides table_strides = {.batch = r->table_batch, .row = r->table_row};
+    attn_extent x = attn_extent_heads("x", call->x, r->batch, r->heads, r->rows, r->head_dim, r->x, sizeof(real));
+    attn_extent y = attn_extent_heads("y", call->y, r->batch, r->heads, r->rows, r->head_dim, r->y, sizeof(real));
+    const attn_extent options[] = {
+        attn_extent_heads("ids", call->ids, r->batch, 1, 1, r->rows, ids_strides, sizeof(int64_t)),
+        attn_extent_heads("cosines", call->cosines, r->batch, 1, r->table_rows, call->pairs, table_strides,
+                          sizeof(real)),
+        attn_extent_heads("sines", call->sines, r->batch, 1, r->table_rows, call->pairs, table_strides, sizeof(real)),
+    };
+    ATTN_TRY(attn_check_array(&x));
+    ATTN_TRY(attn_check_array(&y));
+    ATTN_TRY(attn_check_no_self_overlap(&y));
+    ATTN_TRY(check_option(r, &options[0], ATTN_ROTARY_HAS_IDS, "ATTN_ROTARY_HAS_IDS"));
+    ATTN_TRY(check_option(r, &options[1], ATTN_ROTARY_HAS_TABLES, "ATTN_ROTARY_HAS_TABLES"));
+    ATTN_TRY(check_option(r, &options[2], ATTN_ROTARY_HAS_TABLES, "ATTN_ROTARY_HAS_TABLES"));
+    ATTN_TRY(attn_check_apart_or_in_place(&y, &x));
+    for (int i = 0; i < 3; i++)
+        ATTN_TRY(attn_check_apart(&y, &options[i]));
+    return check_table_positions(call);
+}
+
+/* ---- Work ---- */
+
+/* One token: the pairs of a block in all heads. */
+static void rotate_token(const rotary_call *call, const attn_block *block, int64_t row, const real *cosine,
+                         const real *sine) {
+    const REAL(attn_kernels) *kernels = REAL(attn_kernels_in_use)();
+    const attn_rotary *r = &call->r;
+    int64_t rest = block->col == 0 ? r->head_dim - r->rotary_dim : 0;
+    int64_t pairs = attn_smaller(block->cols, call->pairs - block->col);
+    for (int64_t head = 0; head < r->heads; head++) {
+        const real *x = call->x + block->member * r->x.batch + head * r->x.head + row * r->x.row;
+        real *y = call->y + block->member * r->y.batch + head * r->y.head + row * r->y.row;
+        if (r->pairing == ATTN_ROTARY_INTERLEAVED)
+            kernels->rotate_interleaved(pairs, cosine, sine, call->direction, x + 2 * block->col, y + 2 * block->col);
+        else
+            kernels->rotate_halves(pairs, call->pairs, cosine, sine, call->direction, x + block->col, y + block->col);
+        if (rest > 0 && x != y)
+            memcpy(y + r->rotary_dim, x + r->rotary_dim, (size_t)rest * sizeof *y);
+    }
+}
+
+static void rotate_blocks(void *argument, int worker) {
+    rotary_call *call = argument;
+    const attn_rotary *r = &call->r;
+    double frequency[ATTN_ANGLE_PAIRS];
+    real sines[ATTN_ANGLE_PAIRS], cosines[ATTN_ANGLE_PAIRS];
+    int64_t frequency_col = -1; /* the first pair whose frequency is known */
+    attn_block block;
+    (void)worker;
+    while (attn_next_block(&call->blocks, &block)) {
+        int64_t pairs = attn_smaller(block.cols, call->pairs - block.col);
+        if (!has(r, ATTN_ROTARY_HAS_TABLES) && frequency_col != block.col) {
+            REAL(attn_pair_frequencies)(pairs, block.col, r->rotary_dim, r->base, frequency);
+            frequency_col = block.col;
+        }
+        for (int64_t row = block.row; row < block.row + block.rows; row++) {
+            int64_t position =
+                has(r, ATTN_ROTARY_HAS_IDS) ? call->ids[block.member * r->ids_batch + row] : r->start + row;
+            if (has(r, ATTN_ROTARY_HAS_TABLES)) {
+                int64_t at = block.member * r->table_batch + position * r->table_row + block.col;
+                rotate_token(call, &block, row, call->cosines + at, call->sines + at);
+            } else {
+                REAL(attn_position_sincos)(pairs, position, frequency, sines, cosines);
+                rotate_token(call, &block, row, cosines, sines);
+            }
+        }
+    }
+}
+
+attn_status REAL(attn_rotary)(const attn_context *context, const attn_rotary *rotary, const real *x, const int64_t *ids,
+                              const real *cosines, const real *sines, real *y) {
+    attn_resources resources;
+    ATTN_TRY(attn_resolve_context(context, &resources));
+    rotary_call call = {.x = x, .cosines = cosines, .sines = sines, .ids = ids, .y = y};
+    ATTN_TRY(check_rotary(rotary, &call.r));
+    call.pairs = call.r.rotary_dim / 2;
+    call.direction = has(&call.r, ATTN_ROTARY_INVERSE) ? -1 : 1;
+    ATTN_TRY(check_arrays(&call));
+    if (call.r.heads == 0)
+        return ATTN_OK;
+
+    int64_t token = attn_mul_saturated(call.r.heads, call.r.head_dim);
+    int64_t block_rows = ATTN_ROW_BLOCK_ELEMENTS / token;
+    call.blocks = attn_cut(call.r.batch, call.r.rows, call.pairs < 1 ? 1 : call.pairs, block_rows < 1 ? 1 : block_rows,
+                           ATTN_ANGLE_PAIRS);
+    return attn_run_workers(&resources, attn_block_workers(&call.blocks, &resources), rotate_blocks, &call);
+}
+
+#if ATTN_REAL_BITS == 32
+attn_status attn_rotary_init(attn_rotary *rotary, size_t struct_size) {
+    return attn_init_struct("attn_rotary", rotary, struct_size, ROTARY_FIRST_SIZE, sizeof *rotary);
+}
+#endif
