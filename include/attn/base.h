@@ -109,7 +109,7 @@ typedef struct attn_context {
     size_t struct_size;  /* sizeof(attn_context), set by the initialiser */
     int threads;         /* most threads a call may use; 0 = omp_get_max_threads() at the call, 1 without OpenMP */
     attn_alloc_fn alloc; /* both or neither; NULL = aligned_alloc and free */
-    attn_free_fn free;   /* */
+    attn_free_fn free;   /* takes back what alloc gave */
     void *alloc_data;    /* handed to alloc and free */
     attn_parallel_fn parallel_for; /* NULL = OpenMP where the library was built with it, else the calling thread */
     void *parallel_data;           /* handed to parallel_for */

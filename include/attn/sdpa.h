@@ -6,15 +6,23 @@
  *   attn_plan_create()     checks and decides once, attn_plan_run_f32() then runs without allocating
  *
  * Order of operations for query i, key j of one head, position p = i + offset:
- *   1. s = scale * (q . k)              default scale 1/sqrt(head_dim)
+ *   1. s = scale * (q . k)              default scale 1/sqrt(head_dim); at scale 0 s is exactly 0 and k is not read
  *   2. softcap c > 0: s = c tanh(s / c)
- *   3. s += bias + ALiBi                a score of -Inf now hides the key
- *   4. visibility: the intersection of boolean mask, causal, window and lengths
- *   5. softmax over the visible keys, maximum subtracted
- *   6. out = sum_j a_j v_j;  lse = max + log(sum_j exp(s_j - max)), natural logarithm
- * A row that sees no key is empty: out exactly 0, lse -Inf. A NaN or +Inf score after step 3 makes its row and its lse
- * NaN. A NaN in a visible row of V reaches its column of the row's output; hidden keys never matter, whatever is
- * stored there, and keys at or beyond a member's length are not even read.
+ *   3. s += bias - slope |p - j|        bias and ALiBi; a score of -Inf now hides the key, and a bias of -Inf does so
+ *                                       whatever the score was
+ *   4. visibility: the intersection of boolean mask, causal, window and lengths; hidden keys have weight exactly 0
+ *   5. softmax over the visible keys, maximum subtracted; with a sink, exp(sink) is added to the denominator
+ *   6. out = sum_j a_j v_j;  lse = max + log(sum_j exp(s_j - max)), natural logarithm, without the sink
+ * A row that sees no key is empty: out exactly 0, lse -Inf, weights 0. A NaN or +Inf score after step 3 makes its row
+ * and its lse NaN. A NaN in a visible row of V reaches its column of the row's output (an Inf gives Inf or NaN there);
+ * hidden keys never matter, whatever is stored there, and keys at or beyond a member's length are not even read. If
+ * q . k overflows before the scale, its row is unspecified.
+ *
+ * Small numbers (head_dim = v_dim = 1, scale 1, q = 1, so that the score of key j is k[j]):
+ *   k = [1, 2], v = [3, 5]                                    4.462117157, lse 2.313261688
+ *   k = [0, 0], v = [1, 9], softcap 2, mask [1, 0]            exactly 1
+ *   k = 0, v = [1, 2, 3, 4], causal, four queries, left 1     1, 1.5, 2.5, 3.5
+ *   k = 0, v = [1, 2, 3, 4], causal, two queries              top-left 1, 1.5; bottom-right 2, 2.5
  */
 #ifndef ATTN_SDPA_H
 #define ATTN_SDPA_H
@@ -44,23 +52,34 @@ typedef enum attn_alignment {
     ATTN_ALIGN_OFFSET = 2        /* offset = problem.offset, which may be negative; needs ATTN_HAS_OFFSET */
 } attn_alignment;
 
-/* Flags of attn_problem. A field whose flag is not set is not looked at. */
-#define ATTN_CAUSAL (UINT64_C(1) << 0)        /* key j is visible only if j <= p */
-#define ATTN_HAS_SCALE (UINT64_C(1) << 1)     /* scale counts, 0 and negative included; else 1/sqrt(head_dim) */
-#define ATTN_HAS_OFFSET (UINT64_C(1) << 2)    /* offset counts; goes with ATTN_ALIGN_OFFSET */
-#define ATTN_HAS_WINDOW (UINT64_C(1) << 3)    /* window_left and window_right count */
-#define ATTN_HAS_SOFTCAP (UINT64_C(1) << 4)   /* softcap counts */
-#define ATTN_HAS_MASK (UINT64_C(1) << 5)      /* args.mask is given */
-#define ATTN_HAS_BIAS (UINT64_C(1) << 6)      /* args.bias is given */
-#define ATTN_HAS_ALIBI (UINT64_C(1) << 7)     /* args.alibi_slopes is given */
-#define ATTN_HAS_SINK (UINT64_C(1) << 8)      /* args.sink is given */
-#define ATTN_RAGGED (UINT64_C(1) << 9)        /* packed tokens with args.q_offsets and args.kv_offsets */
+/* Flags of attn_problem. A field whose flag is not set is not looked at; all options may be combined. */
+#define ATTN_CAUSAL (UINT64_C(1) << 0)     /* key j is visible only if j <= p, for every q_len, 1 included */
+#define ATTN_HAS_SCALE (UINT64_C(1) << 1)  /* scale counts, 0 and negative included; else 1/sqrt(head_dim) */
+#define ATTN_HAS_OFFSET (UINT64_C(1) << 2) /* offset counts; goes with ATTN_ALIGN_OFFSET */
+/* window_left and window_right count: key j is visible only if p - left <= j <= p + right. Without causal too. */
+#define ATTN_HAS_WINDOW (UINT64_C(1) << 3)
+#define ATTN_HAS_SOFTCAP (UINT64_C(1) << 4) /* softcap counts: s = softcap * tanh(s / softcap) */
+#define ATTN_HAS_MASK (UINT64_C(1) << 5)    /* args.mask is given: not 0 = attend */
+#define ATTN_HAS_BIAS (UINT64_C(1) << 6)    /* args.bias is given: added to the score; -Inf hides */
+/* args.alibi_slopes is given: s -= slope[h] * |p - j|; attn_alibi_slopes_f32() makes them. */
+#define ATTN_HAS_ALIBI (UINT64_C(1) << 7)
+/* args.sink is given: out = sum_j e^(s_j - m) v_j / (sum_j e^(s_j - m) + e^(sink[h] - m)), m the larger of maximum and
+ * sink; scale and softcap do not touch it, an empty row stays 0. Parts that are to be merged go without it. */
+#define ATTN_HAS_SINK (UINT64_C(1) << 8)
+/* Packed tokens: member b has the rows q_offsets[b] .. q_offsets[b+1]-1 of q, out and lse, and kv_offsets[b] ..
+ * kv_offsets[b+1]-1 of k and v; the batch strides of these five do not count. Masks, biases and positions use each
+ * member's own i and j. q_len and kv_len are the longest that a member may be, total_q and total_kv the buffers' rows.
+ */
+#define ATTN_RAGGED (UINT64_C(1) << 9)
+/* Intermediates [batch, q_heads, q_len, kv_len], engines naive and blas. Cells of keys at or beyond kv_lens[b] and of
+ * rows at or beyond q_lens[b] become -Inf, weights 0. With a sink the weights are those of step 6: they sum to less
+ * than 1. */
 #define ATTN_WANT_SCORES (UINT64_C(1) << 10)  /* args.scores is filled: after step 1 */
 #define ATTN_WANT_CAPPED (UINT64_C(1) << 11)  /* args.capped is filled: after step 2 */
 #define ATTN_WANT_MASKED (UINT64_C(1) << 12)  /* args.masked is filled: after steps 3 and 4, hidden = -Inf */
 #define ATTN_WANT_WEIGHTS (UINT64_C(1) << 13) /* args.weights is filled: after step 5 */
-#define ATTN_HAS_MASK_LEN (UINT64_C(1) << 14) /* mask_len counts: the mask covers keys 0 .. mask_len-1 only */
-#define ATTN_HAS_BIAS_LEN (UINT64_C(1) << 15) /* bias_len counts: the bias covers keys 0 .. bias_len-1 only */
+#define ATTN_HAS_MASK_LEN (UINT64_C(1) << 14) /* mask_len counts: keys at or beyond it are hidden */
+#define ATTN_HAS_BIAS_LEN (UINT64_C(1) << 15) /* bias_len counts: keys at or beyond it are hidden */
 
 /* Distances in elements in a mask or bias [batch, q_heads, q_len, kv_len]. Any may be 0, which broadcasts; key is 0
  * or 1. */
@@ -69,20 +88,19 @@ typedef struct attn_mask_strides {
 } attn_mask_strides;
 
 /* Everything about a computation but the pointers. Sizes are literal and never defaulted; strides in elements. Fill it
- * with attn_problem_init() or ATTN_PROBLEM_INIT, set the sizes, then call a layout helper or set the strides.
- * Not built into 0.1, refused by name with ATTN_ERR_UNSUPPORTED: window, softcap, mask, bias, ALiBi, sink, ragged,
- * and the four intermediates. */
+ * with attn_problem_init() or ATTN_PROBLEM_INIT, set the sizes, then call a layout helper or set the strides. The
+ * engine fused refuses the four intermediates with ATTN_ERR_UNSUPPORTED, for good. */
 typedef struct attn_problem {
     size_t struct_size;        /* sizeof(attn_problem), set by the initialiser */
     uint64_t flags;            /* ATTN_CAUSAL, ATTN_HAS_..., ATTN_WANT_..., ATTN_RAGGED */
-    attn_engine engine;        /* */
+    attn_engine engine;        /* auto, or the one to use */
     attn_alignment alignment;  /* serves causal, window and ALiBi alike, and is independent of the causal flag */
     int64_t batch;             /* members */
     int64_t q_heads, kv_heads; /* kv_heads divides q_heads; query head h reads key head h / (q_heads / kv_heads) */
     int64_t q_len, kv_len;     /* rows of the q and of the k and v buffers of a member (ragged: the longest member) */
     int64_t head_dim, v_dim;   /* size of a row of q and k (at least 1), of v and out (0 is legal) */
     double scale;              /* finite; rounded to the precision of the call */
-    int64_t offset;            /* */
+    int64_t offset;            /* position of query 0, may be negative */
     int64_t window_left, window_right; /* keys besides p itself, inclusive; -1 = unlimited, below -1 an error */
     double softcap;                    /* 0 = none; else finite and positive */
     attn_strides q;                    /* [batch, q_heads, q_len, head_dim] */
@@ -111,15 +129,16 @@ ATTN_API attn_status attn_problem_init(attn_problem *problem, size_t struct_size
  *   packed_qkv  slices of one array [batch, len, q_heads*head_dim + kv_heads*head_dim + kv_heads*v_dim] in the order
  *               Q, K, V: pass q = base, k = base + q_heads*head_dim, v = k + kv_heads*head_dim; needs q_len == kv_len;
  *               out is blhd
- * lse is dense [batch, q_heads, q_len] and scores dense [batch, q_heads, q_len, kv_len] in all of them. */
+ * lse is dense [batch, q_heads, q_len] and scores dense [batch, q_heads, q_len, kv_len] in all of them. With
+ * ATTN_RAGGED the packed buffers are one member of total_q and total_kv rows, and lse is dense [q_heads, total_q]. */
 ATTN_API attn_status attn_problem_layout_bhld(attn_problem *problem);
 ATTN_API attn_status attn_problem_layout_blhd(attn_problem *problem);
 ATTN_API attn_status attn_problem_layout_packed_qkv(attn_problem *problem);
 
 /* The floating-point operations of a problem, 2 * visible pairs * (head_dim + v_dim) over batch and query heads
  * (since 0.1); softmax is not counted; causal, window and lengths reduce the pairs, data (mask, bias) does not. q_lens
- * and kv_lens hold `batch` lengths each or are NULL for full length. Returned as double: it may pass 2^63.
- * Errors: as attn_sdpa_f32() for the problem and lengths; ATTN_ERR_NULL for flops. */
+ * and kv_lens hold `batch` lengths each (of a ragged batch too) or are NULL for full length. Returned as double: it may
+ * pass 2^63. Errors: as attn_sdpa_f32() for the problem and lengths; ATTN_ERR_NULL for flops. */
 ATTN_API attn_status attn_problem_flops(const attn_problem *problem, const int64_t *q_lens, const int64_t *kv_lens,
                                         double *flops);
 
@@ -136,8 +155,8 @@ typedef struct attn_args_f32 {
     float *lse;                /* strides problem.lse; NULL = not wanted */
     const int64_t *q_lens;     /* [batch], 0..q_len; NULL = q_len for all. Rows at or beyond: out 0, lse -Inf */
     const int64_t *kv_lens;    /* [batch], 0..kv_len; NULL = kv_len for all. Keys at or beyond are never read */
-    const int64_t *q_offsets;  /* ATTN_RAGGED: [batch + 1], from 0, monotone */
-    const int64_t *kv_offsets; /* ATTN_RAGGED: [batch + 1], from 0, monotone */
+    const int64_t *q_offsets;  /* ATTN_RAGGED: [batch + 1], the first 0, monotone */
+    const int64_t *kv_offsets; /* ATTN_RAGGED: [batch + 1], the first 0, monotone */
     const uint8_t *mask;       /* ATTN_HAS_MASK: not 0 = attend */
     const float *bias;         /* ATTN_HAS_BIAS: added to the score; -Inf hides */
     const float *alibi_slopes; /* ATTN_HAS_ALIBI: [q_heads] */

@@ -123,7 +123,6 @@ static attn_status check_inputs(const trace_call *call) {
         attn_extent table = attn_real_matrix("table", f->table, f->vocab, f->d_model, f->d_model);
         ATTN_TRY(check_input(call, &ids));
         ATTN_TRY(check_input(call, &table));
-        ATTN_TRY(attn_check_ids(f->tokens, f->vocab, f->ids));
     }
     for (int i = 0; i < PROJECTIONS; i++) {
         const trace_projection *p = &call->projection[i];
@@ -151,6 +150,7 @@ static attn_status check_products(const trace_call *call) {
     return attn_blas_check();
 }
 
+/* All but the ids: those are read last, when nothing else is left to refuse. */
 static attn_status check_and_resolve(trace_call *call, const trace_fields *trace) {
     const uint64_t known_flags =
         ATTN_TRACE_HAS_SCALE | ATTN_TRACE_HAS_START | ATTN_TRACE_HAS_BASE | ATTN_TRACE_NO_POSITIONS;
@@ -273,6 +273,8 @@ attn_status REAL(attn_chain_trace)(const attn_context *context, const trace_fiel
     if (ledger.overflow)
         return attn_fail(ATTN_ERR_OVERFLOW, "tokens %" PRId64 ": the matrices not asked for do not fit any memory",
                          call.fields.tokens);
+    if (call.matrix[E].needed)
+        ATTN_TRY(attn_check_ids(call.fields.tokens, call.fields.vocab, call.fields.ids));
     void *workspace = NULL;
     if (ledger.bytes > 0) {
         workspace = attn_allocate(&resources, ledger.bytes);

@@ -21,6 +21,10 @@
                                   real *s);                                                                            \
     void KERNEL_OF(weighted_rows, isa)(int64_t keys, int64_t dim, const real *p, const real *v, int64_t ld, real *o);  \
     void KERNEL_OF(add, isa)(int64_t n, const real *x, const real *y, real *z);                                        \
+    void KERNEL_OF(softcap, isa)(int64_t n, real cap, real * s);                                                       \
+    void KERNEL_OF(add_bias, isa)(int64_t n, const real *b, real *s);                                                  \
+    void KERNEL_OF(add_alibi, isa)(int64_t n, real slope, double distance, real *s);                                   \
+    void KERNEL_OF(hide, isa)(int64_t n, const uint8_t *mask, real *s);                                                \
     void KERNEL_OF(sincos, isa)(int64_t n, const double *angle, real *sine, real *cosine);                             \
     void KERNEL_OF(rotate_interleaved, isa)(int64_t pairs, const real *cosine, const real *sine, real direction,       \
                                             const real *x, real *y);                                                   \

@@ -47,6 +47,18 @@ typedef struct REAL(attn_kernels) {
     /* z[i] = x[i] + y[i]; z may be x or y. */
     void (*add)(int64_t n, const real *x, const real *y, real *z);
 
+    /* s[j] = cap * tanh(s[j] / cap), tanh at most 1 ulp; NaN stays, infinities become +-cap. */
+    void (*softcap)(int64_t n, real cap, real *s);
+
+    /* s[j] += b[j]; a bias of -Inf gives -Inf whatever s[j] is, NaN included. */
+    void (*add_bias)(int64_t n, const real *b, real *s);
+
+    /* s[j] -= slope * |distance - j|, where distance is the query's position less the position of s[0]. */
+    void (*add_alibi)(int64_t n, real slope, double distance, real *s);
+
+    /* s[j] = -Inf where mask[j] is 0. */
+    void (*hide)(int64_t n, const uint8_t *mask, real *s);
+
     /* sine[i] = sin(angle[i]), cosine[i] = cos(angle[i]) for finite angles up to 2^31 in magnitude, at most one eps
      * of `real` absolute. Angles are double in both precisions. */
     void (*sincos)(int64_t n, const double *angle, real *sine, real *cosine);

@@ -136,17 +136,36 @@ INLINE vec vec_zero_below(vec v, vec x, real bound) {
 #endif
 }
 
+#if defined(ATTN_KERNEL_ISA_AVX2)
+/* All ones in the first n lanes. */
+INLINE __m256i first_lanes(int64_t n) {
+#if ATTN_REAL_BITS == 32
+    const vec_bits index = {0, 1, 2, 3, 4, 5, 6, 7};
+#else
+    const vec_bits index = {0, 1, 2, 3};
+#endif
+    return (__m256i)(index < (lane_bits)n);
+}
+#elif defined(ATTN_KERNEL_ISA_AVX512)
+INLINE lane_mask first_lanes(int64_t n) {
+    return (lane_mask)((1u << n) - 1);
+}
+#endif
+
 /* The first n lanes from memory, 0 < n < LANES, `fill` in the others, which are not read. */
 INLINE vec vec_load_part(const real *p, int64_t n, real fill) {
 #if defined(ATTN_KERNEL_ISA_AVX512)
-    return INTRINSIC(mask_loadu)(vec_all(fill), (lane_mask)((1u << n) - 1), p);
+    return INTRINSIC(mask_loadu)(vec_all(fill), first_lanes(n), p);
+#elif defined(ATTN_KERNEL_ISA_AVX2)
+    return vec_select((vec_bits)first_lanes(n), INTRINSIC(maskload)(p, first_lanes(n)), vec_all(fill));
 #else
     union {
         vec v;
         real lane[LANES];
     } u = {vec_all(fill)};
-    for (int64_t i = 0; i < n; i++)
-        u.lane[i] = p[i];
+    for (int i = 0; i < LANES; i++)
+        if (i < n)
+            u.lane[i] = p[i];
     return u.v;
 #endif
 }
@@ -154,14 +173,17 @@ INLINE vec vec_load_part(const real *p, int64_t n, real fill) {
 /* The first n lanes to memory, 0 < n < LANES; the places of the others are not written. */
 INLINE void vec_store_part(real *p, int64_t n, vec v) {
 #if defined(ATTN_KERNEL_ISA_AVX512)
-    INTRINSIC(mask_storeu)(p, (lane_mask)((1u << n) - 1), v);
+    INTRINSIC(mask_storeu)(p, first_lanes(n), v);
+#elif defined(ATTN_KERNEL_ISA_AVX2)
+    INTRINSIC(maskstore)(p, first_lanes(n), v);
 #else
     union {
         vec v;
         real lane[LANES];
     } u = {v};
-    for (int64_t i = 0; i < n; i++)
-        p[i] = u.lane[i];
+    for (int i = 0; i < LANES; i++)
+        if (i < n)
+            p[i] = u.lane[i];
 #endif
 }
 

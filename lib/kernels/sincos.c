@@ -15,15 +15,26 @@
 #define HALF_PI_LO 0x1.18469898cc517p-44
 
 #if ATTN_REAL_BITS == 32
-static const double sine_terms[] = {-0x1.55553fdca3cf1p-3, 0x1.1105b3ebce28p-7, -0x1.98da654fc1362p-13};
-static const double cosine_terms[] = {0x1.55554ab3ff064p-5, -0x1.6c0c8bb630caep-10, 0x1.9a0258c21bf93p-16};
+#define SIN_S0 -0x1.55553fdca3cf1p-3
+#define SIN_S1 0x1.1105b3ebce28p-7
+#define SIN_S2 -0x1.98da654fc1362p-13
+#define COS_C0 0x1.55554ab3ff064p-5
+#define COS_C1 -0x1.6c0c8bb630caep-10
+#define COS_C2 0x1.9a0258c21bf93p-16
 #else
-static const double sine_terms[] = {-0x1.555555555553dp-3, 0x1.111111110eb1fp-7,   -0x1.a01a019ab4acdp-13,
-                                    0x1.71de3475637e9p-19, -0x1.ae5db4779743cp-26, 0x1.5d64c8eed8425p-33};
-static const double cosine_terms[] = {0x1.555555555554cp-5,   -0x1.6c16c16c15184p-10, 0x1.a01a019cb26d6p-16,
-                                      -0x1.27e4f80a752edp-22, 0x1.1ee9ec46e4eb4p-29,  -0x1.8faecec30cc74p-37};
+#define SIN_S0 -0x1.555555555553dp-3
+#define SIN_S1 0x1.111111110eb1fp-7
+#define SIN_S2 -0x1.a01a019ab4acdp-13
+#define SIN_S3 0x1.71de3475637e9p-19
+#define SIN_S4 -0x1.ae5db4779743cp-26
+#define SIN_S5 0x1.5d64c8eed8425p-33
+#define COS_C0 0x1.555555555554cp-5
+#define COS_C1 -0x1.6c16c16c15184p-10
+#define COS_C2 0x1.a01a019cb26d6p-16
+#define COS_C3 -0x1.27e4f80a752edp-22
+#define COS_C4 0x1.1ee9ec46e4eb4p-29
+#define COS_C5 -0x1.8faecec30cc74p-37
 #endif
-#define TERMS (int)(sizeof sine_terms / sizeof sine_terms[0])
 
 /* Adding it rounds to an integer and leaves that in the low bits. */
 #define ROUND_SHIFT 0x1.8p52
@@ -51,7 +62,24 @@ INLINE double from_bits(uint64_t bits) {
     return x;
 }
 
-static void sincos_block(const double *angle, real *sine, real *cosine) {
+/* (sin r - r) / r^3 and (cos r - 1 + r^2/2) / r^4 of r2 = r^2, by Horner's rule. */
+INLINE double sine_series(double r2) {
+    double s = SIN_S2;
+#if ATTN_REAL_BITS == 64
+    s = multiply_add(multiply_add(multiply_add(SIN_S5, r2, SIN_S4), r2, SIN_S3), r2, s);
+#endif
+    return multiply_add(multiply_add(s, r2, SIN_S1), r2, SIN_S0);
+}
+
+INLINE double cosine_series(double r2) {
+    double c = COS_C2;
+#if ATTN_REAL_BITS == 64
+    c = multiply_add(multiply_add(multiply_add(COS_C5, r2, COS_C4), r2, COS_C3), r2, c);
+#endif
+    return multiply_add(multiply_add(c, r2, COS_C1), r2, COS_C0);
+}
+
+static void sincos_block(const double *restrict angle, double *restrict sine, double *restrict cosine) {
     for (int i = 0; i < ANGLES; i++) {
         double shifted = angle[i] * TWO_OVER_PI + ROUND_SHIFT;
         double n = shifted - ROUND_SHIFT;
@@ -59,32 +87,25 @@ static void sincos_block(const double *angle, real *sine, real *cosine) {
         r = r - n * HALF_PI_MID;
         r = r - n * HALF_PI_LO;
         double r2 = r * r;
-        double s = sine_terms[TERMS - 1], c = cosine_terms[TERMS - 1];
-        for (int k = TERMS - 2; k >= 0; k--) {
-            s = multiply_add(s, r2, sine_terms[k]);
-            c = multiply_add(c, r2, cosine_terms[k]);
-        }
-        uint64_t sine_bits = bits_of(r + r * (r2 * s));
-        uint64_t cosine_bits = bits_of(1 - (0.5 * r2 - r2 * (r2 * c)));
+        uint64_t sine_bits = bits_of(r + r * (r2 * sine_series(r2)));
+        uint64_t cosine_bits = bits_of(1 - (0.5 * r2 - r2 * (r2 * cosine_series(r2))));
+        /* In odd quarters sine and cosine are exchanged; sine is negative in quarters 2 and 3, cosine in 1 and 2. */
         uint64_t quarter = bits_of(shifted);
-        uint64_t swapped = 0 - (quarter & 1);
-        uint64_t exchange = (sine_bits ^ cosine_bits) & swapped;
-        /* Sine is negative in quarters 2 and 3, cosine in 1 and 2. */
-        sine[i] = (real)from_bits(sine_bits ^ exchange ^ (quarter & 2) << 62);
-        cosine[i] = (real)from_bits(cosine_bits ^ exchange ^ ((quarter + 1) & 2) << 62);
+        uint64_t exchange = (sine_bits ^ cosine_bits) & (0 - (quarter & 1));
+        sine[i] = from_bits(sine_bits ^ exchange ^ (quarter & 2) << 62);
+        cosine[i] = from_bits(cosine_bits ^ exchange ^ ((quarter + 1) & 2) << 62);
     }
 }
 
 void KERNEL(sincos)(int64_t n, const double *angle, real *sine, real *cosine) {
-    int64_t i = 0;
-    for (; i + ANGLES <= n; i += ANGLES)
-        sincos_block(angle + i, sine + i, cosine + i);
-    if (i < n) {
-        double padded[ANGLES] = {0};
-        real padded_sine[ANGLES], padded_cosine[ANGLES];
-        memcpy(padded, angle + i, (size_t)(n - i) * sizeof *angle);
-        sincos_block(padded, padded_sine, padded_cosine);
-        memcpy(sine + i, padded_sine, (size_t)(n - i) * sizeof *sine);
-        memcpy(cosine + i, padded_cosine, (size_t)(n - i) * sizeof *cosine);
+    for (int64_t i = 0; i < n; i += ANGLES) {
+        int count = n - i < ANGLES ? (int)(n - i) : ANGLES;
+        double block[ANGLES] = {0}, sines[ANGLES], cosines[ANGLES];
+        memcpy(block, angle + i, (size_t)count * sizeof *angle);
+        sincos_block(block, sines, cosines);
+        for (int k = 0; k < count; k++) {
+            sine[i + k] = (real)sines[k];
+            cosine[i + k] = (real)cosines[k];
+        }
     }
 }

@@ -5,11 +5,12 @@
  */
 #include "kernels/vexp.h"
 
-/* Independent accumulators in a row, so that the sums stay short and no addition waits for the one before. */
+/* Independent maxima of a row, so that no comparison waits for the one before. The exponentials are long enough to hide
+ * the latency of a single sum. */
 #define CHAINS 4
 
-/* Elements whose exponentials are summed in `real`; sums of chunks are added in double. */
-#define CHUNK 1024
+/* Elements whose exponentials are summed in `real`, 32 additions per lane; these sums are added in double. */
+#define CHUNK (32 * LANES)
 
 /* Rows of a tile whose maxima are found before their exponentials: one row's reduction hides behind the others' work.
  */
@@ -31,27 +32,22 @@ INLINE real row_maximum(int64_t n, const real *x, real start) {
     return vec_largest(vec_max(vec_max(largest[0], largest[1]), vec_max(largest[2], largest[3])));
 }
 
-/* y = exp(x - maximum) for n <= CHUNK elements; returns their sum. */
-INLINE real exponentials_of_chunk(int64_t n, const real *x, real maximum, real *y) {
-    vec sum[CHAINS] = {{0}};
+/* y = exp(x - maximum) for n <= CHUNK elements; returns their sum. Not inlined: amid more code clang 14 no longer keeps
+ * the constants of the exponential in registers. */
+static __attribute__((noinline)) real exponentials_of_chunk(int64_t n, const real *x, real maximum, real *y) {
+    vec sum = vec_all(0);
     int64_t i = 0;
-    for (; i + CHAINS * LANES <= n; i += CHAINS * LANES)
-        for (int k = 0; k < CHAINS; k++) {
-            vec e = vexp_nonpositive(vec_load(x + i + k * LANES) - maximum);
-            vec_store(y + i + k * LANES, e);
-            sum[k] += e;
-        }
     for (; i + LANES <= n; i += LANES) {
         vec e = vexp_nonpositive(vec_load(x + i) - maximum);
         vec_store(y + i, e);
-        sum[0] += e;
+        sum += e;
     }
     if (i < n) {
         vec e = vexp_nonpositive(vec_load_part(x + i, n - i, (real)-INFINITY) - maximum);
         vec_store_part(y + i, n - i, e);
-        sum[1] += e;
+        sum += e;
     }
-    return vec_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
+    return vec_sum(sum);
 }
 
 /* y = exp(x - maximum), where a maximum of -Inf counts as 0, so that -Inf gives 0 and NaN stays; returns their sum. */

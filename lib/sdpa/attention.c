@@ -17,22 +17,37 @@ static const real *at(const real *base, int64_t offset) {
     return base != NULL ? base + offset : NULL;
 }
 
-attn_head attn_head_at(const attn_call *call, int64_t b, int64_t q_head) {
+attn_head attn_head_at(const attn_call *call, const attn_task *task, int64_t q_head) {
     const attn_problem *p = &call->plan->problem;
     const attn_args *args = call->args;
-    int64_t kv_head = q_head / attn_group(call);
+    int64_t b = task->b;
+    int64_t q_start = task->member.q_start;
+    int64_t kv_start = task->member.kv_start;
+    int64_t kv_head = task->kv_head;
     return (attn_head){
-        .q = at(args->q, b * p->q.batch + q_head * p->q.head),
-        .k = at(args->k, b * p->k.batch + kv_head * p->k.head),
-        .v = at(args->v, b * p->v.batch + kv_head * p->v.head),
-        .out = (real *)at(args->out, b * p->out.batch + q_head * p->out.head),
-        .lse = (real *)at(args->lse, b * p->lse.batch + q_head * p->lse.head),
+        .b = b,
+        .q_head = q_head,
+        .q = at(args->q, b * p->q.batch + q_head * p->q.head + q_start * p->q.row),
+        .k = at(args->k, b * p->k.batch + kv_head * p->k.head + kv_start * p->k.row),
+        .v = at(args->v, b * p->v.batch + kv_head * p->v.head + kv_start * p->v.row),
+        .out = (real *)at(args->out, b * p->out.batch + q_head * p->out.head + q_start * p->out.row),
+        .lse = (real *)at(args->lse, b * p->lse.batch + q_head * p->lse.head + q_start * p->lse.row),
         .q_row = p->q.row,
         .k_row = p->k.row,
         .v_row = p->v.row,
         .out_row = p->out.row,
         .lse_row = p->lse.row,
     };
+}
+
+attn_divisor attn_with_sink(const attn_call *call, const attn_head *head, real row_max, real row_sum) {
+    if (call->args->sink == NULL)
+        return (attn_divisor){1, row_sum};
+    real above = call->args->sink[head->q_head] - row_max;
+    if (!(above > 0)) /* NaN goes this way and stays */
+        return (attn_divisor){1, row_sum + exp(above)};
+    real factor = exp(-above);
+    return (attn_divisor){factor, row_sum * factor + 1};
 }
 
 int64_t attn_group(const attn_call *call) {
@@ -60,7 +75,7 @@ static void run_tasks(void *argument, int worker) {
             .kv_head = kv_head % plan->problem.kv_heads,
             .share = t % plan->tasks_per_head,
         };
-        task.member = attn_member_of(&plan->problem, task.b, call->args->q_lens, call->args->kv_lens);
+        task.member = attn_member_of(&plan->problem, task.b, &call->lengths);
         if (plan->engine == ATTN_ENGINE_NAIVE)
             attn_naive_task(call, worker, &task);
         else if (plan->engine == ATTN_ENGINE_BLAS)
@@ -68,6 +83,10 @@ static void run_tasks(void *argument, int worker) {
         else
             attn_fused_task(call, worker, &task);
     }
+}
+
+static attn_lengths lengths_of(const attn_args *args) {
+    return (attn_lengths){args->q_lens, args->kv_lens, args->q_offsets, args->kv_offsets};
 }
 
 static attn_status check_args(const attn_plan *plan, const attn_args *given, attn_args *args) {
@@ -78,23 +97,23 @@ static attn_status check_args(const attn_plan *plan, const attn_args *given, att
     memcpy(args, given, given->struct_size);
     const attn_arrays arrays = {
         .real_bytes = sizeof(real),
-        .q = args->q,
-        .k = args->k,
-        .v = args->v,
-        .out = args->out,
-        .lse = args->lse,
-        .q_lens = args->q_lens,
-        .kv_lens = args->kv_lens,
-        .q_offsets = args->q_offsets,
-        .kv_offsets = args->kv_offsets,
-        .mask = args->mask,
-        .bias = args->bias,
-        .alibi_slopes = args->alibi_slopes,
-        .sink = args->sink,
-        .scores = args->scores,
-        .capped = args->capped,
-        .masked = args->masked,
-        .weights = args->weights,
+        .at =
+            {
+                [ATTN_Q] = args->q,
+                [ATTN_K] = args->k,
+                [ATTN_V] = args->v,
+                [ATTN_MASK] = args->mask,
+                [ATTN_BIAS] = args->bias,
+                [ATTN_SLOPES] = args->alibi_slopes,
+                [ATTN_SINK] = args->sink,
+                [ATTN_OUT] = args->out,
+                [ATTN_LSE] = args->lse,
+                [ATTN_SCORES] = args->scores,
+                [ATTN_CAPPED] = args->capped,
+                [ATTN_MASKED] = args->masked,
+                [ATTN_WEIGHTS] = args->weights,
+            },
+        .lengths = lengths_of(args),
     };
     return attn_check_arrays(&plan->problem, &arrays);
 }
@@ -132,6 +151,7 @@ attn_status REAL(attn_plan_run)(const attn_plan *plan, const attn_args *given, v
     attn_call call = {
         .plan = plan,
         .args = &args,
+        .lengths = lengths_of(&args),
         .kernels = REAL(attn_kernels_in_use)(),
         .workspace = own != NULL ? own : workspace,
         .scale = (real)plan->scale,

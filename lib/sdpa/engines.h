@@ -12,6 +12,7 @@
 typedef REAL(attn_args) attn_args;
 typedef REAL(attn_kernels) attn_kernels;
 #define attn_head_at REAL(attn_head_at)
+#define attn_with_sink REAL(attn_with_sink)
 #define attn_group REAL(attn_group)
 #define attn_clear_rows REAL(attn_clear_rows)
 #define attn_naive_task REAL(attn_naive_task)
@@ -22,6 +23,7 @@ typedef REAL(attn_kernels) attn_kernels;
 typedef struct attn_call {
     const attn_plan *plan;
     const attn_args *args;
+    attn_lengths lengths;
     const attn_kernels *kernels;
     void *workspace;
     real scale;
@@ -35,16 +37,25 @@ typedef struct attn_task {
     attn_member member;
 } attn_task;
 
-/* The arrays of one query head, at row 0. Pointers of arrays that the caller left out are NULL. */
+/* The arrays of one query head of a member, at its row 0. Pointers of arrays that the caller left out are NULL. */
 typedef struct attn_head {
+    int64_t b, q_head;
     const real *q, *k, *v;
     real *out, *lse;
     int64_t q_row, k_row, v_row, out_row, lse_row;
 } attn_head;
 
-attn_head attn_head_at(const attn_call *call, int64_t b, int64_t q_head);
+attn_head attn_head_at(const attn_call *call, const attn_task *task, int64_t q_head);
 
-/* The query heads that read one key head, and the first of a task's. */
+/* What a row is divided by at the end. The sink of its head takes part: relative to the larger of row maximum and sink,
+ * the row counts `factor` times and the whole is `sum`, so that out = o * factor / sum. Without a sink 1 and row_sum.
+ */
+typedef struct attn_divisor {
+    real factor, sum;
+} attn_divisor;
+attn_divisor attn_with_sink(const attn_call *call, const attn_head *head, real row_max, real row_sum);
+
+/* The number of query heads that read one key head. */
 int64_t attn_group(const attn_call *call);
 
 /* Writes empty rows: out 0, lse -Inf. */

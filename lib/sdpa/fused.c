@@ -36,12 +36,12 @@ static void tile_step(const attn_call *call, const attn_task *task, const query_
     int64_t v_dim = call->plan->problem.v_dim;
     int64_t state = head * block->rows;
     real *o = block->o + state * v_dim;
-    attn_head arrays = attn_head_at(call, task->b, block->head0 + head);
+    attn_head arrays = attn_head_at(call, task, block->head0 + head);
     if (block->tiles.few_queries && call->scale != 0)
         attn_short_scores(call, &arrays, tile);
     else
         attn_tile_scores(call, &arrays, tile);
-    attn_tile_hide(&task->member, tile);
+    attn_tile_edit(call, &arrays, &task->member, tile);
     if (cleaning)
         attn_tile_clean(call, &arrays, tile, block->clean, o, v_dim);
     call->kernels->softmax_tile(tile->rows, tile->keys, tile->s, tile->ld, block->row_max + state,
@@ -91,7 +91,7 @@ static bool suspicious(const attn_call *call, const query_block *block) {
 static void finish(const attn_call *call, const attn_task *task, const query_block *block) {
     int64_t v_dim = call->plan->problem.v_dim;
     for (int64_t head = 0; head < block->heads; head++) {
-        attn_head arrays = attn_head_at(call, task->b, block->head0 + head);
+        attn_head arrays = attn_head_at(call, task, block->head0 + head);
         for (int64_t i = 0; i < block->rows; i++) {
             int64_t state = head * block->rows + i;
             real sum = block->row_sum[state];
@@ -101,8 +101,9 @@ static void finish(const attn_call *call, const attn_task *task, const query_blo
             }
             const real *o = block->o + state * v_dim;
             real *out = arrays.out + (block->row0 + i) * arrays.out_row;
+            attn_divisor divisor = attn_with_sink(call, &arrays, block->row_max[state], sum);
             for (int64_t c = 0; c < v_dim; c++)
-                out[c] = o[c] / sum;
+                out[c] = o[c] * divisor.factor / divisor.sum;
             if (arrays.lse != NULL)
                 arrays.lse[(block->row0 + i) * arrays.lse_row] = block->row_max[state] + log(sum);
         }
@@ -118,6 +119,10 @@ static void run_block(const attn_call *call, const attn_task *task, const query_
 
 static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
 }
 
 /* A share of a key head is a query head and a block of rows of the buffer, later blocks first: under a causal mask they
@@ -138,19 +143,20 @@ void attn_fused_task(const attn_call *call, int worker, const attn_task *task) {
         block.heads = smaller(block.tiles.heads, group - head0);
         block.rows = q_len;
         for (int64_t head = 0; head < block.heads; head++) {
-            attn_head arrays = attn_head_at(call, task->b, block.head0 + head);
-            attn_clear_rows(call, &arrays, q_len, plan->problem.q_len - q_len);
+            attn_head arrays = attn_head_at(call, task, block.head0 + head);
+            attn_clear_rows(call, &arrays, q_len, task->member.q_rows - q_len);
         }
     } else {
         int64_t blocks = plan->tasks_per_head / group;
         block.head0 = first_head + task->share / blocks;
         block.heads = 1;
         block.row0 = (blocks - 1 - task->share % blocks) * plan->block_rows;
-        int64_t buffer_end = smaller(block.row0 + plan->block_rows, plan->problem.q_len);
-        int64_t end = smaller(buffer_end, q_len);
-        block.rows = end > block.row0 ? end - block.row0 : 0;
-        attn_head arrays = attn_head_at(call, task->b, block.head0);
-        attn_clear_rows(call, &arrays, block.row0 + block.rows, buffer_end - block.row0 - block.rows);
+        /* rows of the buffer, then those of them that are valid; either may be none */
+        int64_t buffer_end = larger(block.row0, smaller(block.row0 + plan->block_rows, task->member.q_rows));
+        int64_t end = larger(block.row0, smaller(buffer_end, q_len));
+        block.rows = end - block.row0;
+        attn_head arrays = attn_head_at(call, task, block.head0);
+        attn_clear_rows(call, &arrays, end, buffer_end - end);
     }
     if (block.rows > 0)
         run_block(call, task, &block);

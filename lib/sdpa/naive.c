@@ -4,29 +4,113 @@
 
 #include "sdpa/engines.h"
 
-/* Scores of the visible keys of query i, in key order; their numbers go to `keys`. Returns how many there are. */
-static int64_t visible_scores(const attn_call *call, const attn_task *task, const attn_head *head, int64_t i,
-                              int64_t *keys, real *s) {
-    const attn_problem *problem = &call->plan->problem;
-    const int64_t d = problem->head_dim;
-    const bool causal = (problem->flags & ATTN_CAUSAL) != 0;
-    /* key j is visible to a causal row when j <= i + offset, written so that it cannot overflow */
-    const int64_t last_key = task->member.offset;
-    int64_t count = 0;
-    for (int64_t j = 0; j < task->member.kv_len; j++) {
-        if (causal && j - i > last_key)
-            break;
-        real dot = 0;
-        if (call->scale != 0)
-            for (int64_t c = 0; c < d; c++)
-                dot += head->q[i * head->q_row + c] * head->k[j * head->k_row + c];
-        real score = call->scale * dot;
-        if (score == -(real)INFINITY)
-            continue; /* hidden, whatever the reason */
-        keys[count] = j;
-        s[count++] = score;
+/* One query row and what is known of it. */
+typedef struct naive_row {
+    const attn_call *call;
+    const attn_head *head;
+    const attn_member *member;
+    int64_t i;
+    int64_t count; /* visible keys */
+    int64_t *keys; /* their numbers, ascending */
+    real *s;       /* their scores, then their weights */
+} naive_row;
+
+/* Step 4, and a bias of -Inf. */
+static bool sees(const naive_row *row, int64_t j) {
+    const attn_problem *p = &row->call->plan->problem;
+    const attn_args *args = row->call->args;
+    const attn_head *head = row->head;
+    /* key j less the position of the query, in double: offsets may be as large as int64 */
+    double ahead = (double)(j - row->i) - (double)row->member->offset;
+    if ((p->flags & ATTN_CAUSAL) != 0 && ahead > 0)
+        return false;
+    if ((p->flags & ATTN_HAS_WINDOW) != 0) {
+        if (p->window_right >= 0 && ahead > (double)p->window_right)
+            return false;
+        if (p->window_left >= 0 && -ahead > (double)p->window_left)
+            return false;
     }
-    return count;
+    if ((p->flags & ATTN_HAS_MASK_LEN) != 0 && j >= p->mask_len)
+        return false;
+    if ((p->flags & ATTN_HAS_BIAS_LEN) != 0 && j >= p->bias_len)
+        return false;
+    if (args->mask != NULL &&
+        args->mask[head->b * p->mask.batch + head->q_head * p->mask.head + row->i * p->mask.row + j * p->mask.key] == 0)
+        return false;
+    return true;
+}
+
+/* Steps 1 to 3 for key j: the score after each. */
+typedef struct naive_score {
+    real scaled, capped, biased;
+} naive_score;
+
+static naive_score score_of(const naive_row *row, int64_t j) {
+    const attn_plan *plan = row->call->plan;
+    const attn_problem *p = &plan->problem;
+    const attn_args *args = row->call->args;
+    const attn_head *head = row->head;
+    naive_score s;
+    real dot = 0;
+    if (row->call->scale != 0)
+        for (int64_t c = 0; c < p->head_dim; c++)
+            dot += head->q[row->i * head->q_row + c] * head->k[j * head->k_row + c];
+    s.scaled = row->call->scale == 0 ? 0 : row->call->scale * dot;
+    real cap = (real)plan->softcap;
+    s.capped = cap > 0 ? cap * tanh(s.scaled / cap) : s.scaled;
+    s.biased = s.capped;
+    if (args->bias != NULL && ((p->flags & ATTN_HAS_BIAS_LEN) == 0 || j < p->bias_len)) {
+        real bias =
+            args->bias[head->b * p->bias.batch + head->q_head * p->bias.head + row->i * p->bias.row + j * p->bias.key];
+        s.biased = bias == -(real)INFINITY ? bias : s.biased + bias;
+    }
+    if (args->alibi_slopes != NULL) {
+        double distance = fabs((double)row->member->offset + (double)row->i - (double)j);
+        s.biased -= args->alibi_slopes[head->q_head] * (real)distance;
+    }
+    return s;
+}
+
+/* Address of an intermediate of this row, NULL when it is not wanted. */
+static real *wanted_row(const naive_row *row, real *wanted) {
+    attn_strides strides = row->call->plan->problem.scores;
+    return wanted == NULL
+               ? NULL
+               : wanted + row->head->b * strides.batch + row->head->q_head * strides.head + row->i * strides.row;
+}
+
+static void set_wanted(real *wanted, int64_t j, real value) {
+    if (wanted != NULL)
+        wanted[j] = value;
+}
+
+/* Scores of the keys, visible ones into the row's list, and the intermediates after steps 1, 2 and 4. */
+static void score_keys(naive_row *row) {
+    const attn_plan *plan = row->call->plan;
+    const attn_args *args = row->call->args;
+    real *scores = wanted_row(row, args->scores);
+    real *capped = wanted_row(row, args->capped);
+    real *masked = wanted_row(row, args->masked);
+    bool all_scores = (plan->problem.flags & ATTN_WANT_ANY) != 0;
+    row->count = 0;
+    for (int64_t j = 0; j < row->member->kv_len; j++) {
+        bool seen = sees(row, j);
+        if (!seen && !all_scores)
+            continue;
+        naive_score s = score_of(row, j);
+        set_wanted(scores, j, s.scaled);
+        set_wanted(capped, j, s.capped);
+        set_wanted(masked, j, seen ? s.biased : -(real)INFINITY);
+        if (!seen || s.biased == -(real)INFINITY)
+            continue;
+        row->keys[row->count] = j;
+        row->s[row->count++] = s.biased;
+    }
+    for (int64_t j = row->member->kv_len; all_scores && j < plan->problem.kv_len; j++) {
+        set_wanted(scores, j, -(real)INFINITY);
+        set_wanted(capped, j, -(real)INFINITY);
+        set_wanted(masked, j, -(real)INFINITY);
+    }
 }
 
 /* Softmax of the scores in place, without the division; returns the sum of the weights and, in *max, the maximum. */
@@ -43,37 +127,69 @@ static real exponentials(int64_t count, real *s, real *max) {
     return sum;
 }
 
-static void naive_row(const attn_call *call, const attn_task *task, const attn_head *head, int64_t i, int64_t *keys,
-                      real *s) {
-    int64_t count = visible_scores(call, task, head, i, keys, s);
-    if (count == 0) {
-        attn_clear_rows(call, head, i, 1);
+/* Steps 5 and 6. */
+static void combine(naive_row *row) {
+    const attn_head *head = row->head;
+    real *weights = wanted_row(row, row->call->args->weights);
+    for (int64_t j = 0; weights != NULL && j < row->call->plan->problem.kv_len; j++)
+        weights[j] = 0;
+    if (row->count == 0) {
+        attn_clear_rows(row->call, head, row->i, 1);
         return;
     }
     real max;
-    real l = exponentials(count, s, &max);
-    for (int64_t c = 0; c < call->plan->problem.v_dim; c++) {
-        real sum = 0;
-        for (int64_t n = 0; n < count; n++)
-            sum += s[n] * head->v[keys[n] * head->v_row + c];
-        head->out[i * head->out_row + c] = sum / l;
-    }
+    real l = exponentials(row->count, row->s, &max);
     if (head->lse != NULL)
-        head->lse[i * head->lse_row] = max + log(l);
+        head->lse[row->i * head->lse_row] = max + log(l);
+    if (row->call->args->sink != NULL) {
+        /* all weights relative to the larger of maximum and sink */
+        real sink = row->call->args->sink[head->q_head];
+        real top = sink > max ? sink : max;
+        for (int64_t n = 0; n < row->count; n++)
+            row->s[n] *= exp(max - top);
+        l = l * exp(max - top) + exp(sink - top);
+    }
+    for (int64_t n = 0; weights != NULL && n < row->count; n++)
+        weights[row->keys[n]] = row->s[n] / l;
+    for (int64_t c = 0; c < row->call->plan->problem.v_dim; c++) {
+        real sum = 0;
+        for (int64_t n = 0; n < row->count; n++)
+            sum += row->s[n] * head->v[row->keys[n] * head->v_row + c];
+        head->out[row->i * head->out_row + c] = sum / l;
+    }
+}
+
+/* A row of the buffer beyond the member's length. */
+static void absent_row(const naive_row *row, bool in_buffer) {
+    const attn_args *args = row->call->args;
+    real *const wanted[] = {args->scores, args->capped, args->masked};
+    for (size_t w = 0; w < sizeof wanted / sizeof *wanted; w++)
+        for (int64_t j = 0; wanted[w] != NULL && j < row->call->plan->problem.kv_len; j++)
+            wanted_row(row, wanted[w])[j] = -(real)INFINITY;
+    for (int64_t j = 0; args->weights != NULL && j < row->call->plan->problem.kv_len; j++)
+        wanted_row(row, args->weights)[j] = 0;
+    if (in_buffer)
+        attn_clear_rows(row->call, row->head, row->i, 1);
 }
 
 void attn_naive_task(const attn_call *call, int worker, const attn_task *task) {
     const attn_plan *plan = call->plan;
     int64_t group = attn_group(call);
-    int64_t q_head = task->kv_head * group + task->share % group;
-    attn_head head = attn_head_at(call, task->b, q_head);
-    int64_t *keys = attn_ledger_grant(&plan->ledger, call->workspace, plan->pieces.keys, worker);
-    real *s = attn_ledger_grant(&plan->ledger, call->workspace, plan->pieces.scores, worker);
+    attn_head head = attn_head_at(call, task, task->kv_head * group + task->share % group);
+    naive_row row = {
+        .call = call,
+        .head = &head,
+        .member = &task->member,
+        .keys = attn_ledger_grant(&plan->ledger, call->workspace, plan->pieces.keys, worker),
+        .s = attn_ledger_grant(&plan->ledger, call->workspace, plan->pieces.scores, worker),
+    };
     int64_t row0 = task->share / group * plan->block_rows;
-    for (int64_t i = row0; i < row0 + plan->block_rows && i < plan->problem.q_len; i++) {
-        if (i < task->member.q_len)
-            naive_row(call, task, &head, i, keys, s);
-        else
-            attn_clear_rows(call, &head, i, 1);
+    for (row.i = row0; row.i < row0 + plan->block_rows && row.i < plan->problem.q_len; row.i++) {
+        if (row.i >= task->member.q_len) {
+            absent_row(&row, row.i < task->member.q_rows);
+            continue;
+        }
+        score_keys(&row);
+        combine(&row);
     }
 }

@@ -1,6 +1,7 @@
 /* Plans: engine, tiles and workspace, decided once. */
 #include <float.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -128,9 +129,18 @@ static void choose_engine(attn_plan *plan) {
     plan->engine = plan->problem.engine;
     plan->engine_reason = "asked for";
     if (plan->engine == ATTN_ENGINE_AUTO) {
-        plan->engine = ATTN_ENGINE_FUSED;
-        plan->engine_reason = "no scores or weights are asked for";
+        bool whole = (plan->problem.flags & ATTN_WANT_ANY) != 0;
+        plan->engine = whole ? ATTN_ENGINE_BLAS : ATTN_ENGINE_FUSED;
+        plan->engine_reason = whole ? "scores or weights are asked for" : "no scores or weights are asked for";
     }
+}
+
+/* A number of the problem in the precision of the plan. */
+static attn_status round_to_dtype(const char *name, double value, attn_dtype dtype, double *rounded) {
+    if (dtype == ATTN_F32 && fabs(value) > (double)FLT_MAX)
+        return attn_fail(ATTN_ERR_VALUE, "%s %g does not fit float", name, value);
+    *rounded = dtype == ATTN_F32 ? (double)(float)value : value;
+    return ATTN_OK;
 }
 
 attn_status attn_plan_prepare(attn_plan *plan, const attn_context *context, const attn_problem *problem,
@@ -142,13 +152,14 @@ attn_status attn_plan_prepare(attn_plan *plan, const attn_context *context, cons
     ATTN_TRY(attn_resolve_context(context, &plan->resources));
     plan->dtype = dtype;
     const attn_problem *p = &plan->problem;
-    plan->scale = attn_problem_scale(p);
-    if (dtype == ATTN_F32) {
-        if (!(plan->scale >= -(double)FLT_MAX && plan->scale <= (double)FLT_MAX))
-            return attn_fail(ATTN_ERR_VALUE, "scale %g does not fit float", plan->scale);
-        plan->scale = (float)plan->scale;
+    ATTN_TRY(round_to_dtype("scale", attn_problem_scale(p), dtype, &plan->scale));
+    if ((p->flags & ATTN_HAS_SOFTCAP) != 0 && p->softcap > 0) {
+        ATTN_TRY(round_to_dtype("softcap", p->softcap, dtype, &plan->softcap));
+        if (plan->softcap == 0)
+            return attn_fail(ATTN_ERR_VALUE, "softcap %g is 0 in float", p->softcap);
     }
     choose_engine(plan);
+    plan->edited = plan->softcap > 0 || (p->flags & (ATTN_HAS_MASK | ATTN_HAS_BIAS | ATTN_HAS_ALIBI)) != 0;
     plan->block_rows = block_rows();
     if (plan->engine != ATTN_ENGINE_NAIVE) {
         ATTN_TRY(attn_blas_check());
@@ -221,7 +232,7 @@ __attribute__((format(printf, 2, 3))) static void add_line(bounded_text *out, co
 }
 
 static void describe_fused(const attn_plan *plan, bounded_text *out) {
-    attn_member longest = attn_member_of(&plan->problem, 0, NULL, NULL);
+    attn_member longest = attn_member_of(&plan->problem, 0, &(attn_lengths){0});
     attn_tiles tiles = attn_choose_tiles(plan, &longest);
     if (tiles.few_queries)
         add_line(out, "path: few queries, own loops (q_len at most %d, or both lengths at most %d)\n", FEW_QUERIES,

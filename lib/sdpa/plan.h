@@ -15,22 +15,45 @@
 /* Checks a caller's problem and copies it to `problem`, later fields of an older struct 0. */
 attn_status attn_check_problem(const attn_problem *given, attn_problem *problem);
 
+/* The arrays of a call, inputs first. */
+enum {
+    ATTN_Q,
+    ATTN_K,
+    ATTN_V,
+    ATTN_MASK,
+    ATTN_BIAS,
+    ATTN_SLOPES,
+    ATTN_SINK,
+    ATTN_OUT,
+    ATTN_LSE,
+    ATTN_SCORES,
+    ATTN_CAPPED,
+    ATTN_MASKED,
+    ATTN_WEIGHTS,
+    ATTN_ARRAYS,
+    ATTN_FIRST_OUTPUT = ATTN_OUT
+};
+
+#define ATTN_WANT_ANY (ATTN_WANT_SCORES | ATTN_WANT_CAPPED | ATTN_WANT_MASKED | ATTN_WANT_WEIGHTS)
+
+/* The lengths of the members: of padded buffers, or offsets into packed ones. Any may be NULL. */
+typedef struct attn_lengths {
+    const int64_t *q_lens, *kv_lens;
+    const int64_t *q_offsets, *kv_offsets;
+} attn_lengths;
+
 /* The pointers of a call as the checks see them, whatever the precision. */
 typedef struct attn_arrays {
     int64_t real_bytes; /* sizeof(float) or sizeof(double) */
-    const void *q, *k, *v;
-    const void *out, *lse;
-    const int64_t *q_lens, *kv_lens;
-    const int64_t *q_offsets, *kv_offsets;
-    const void *mask, *bias, *alibi_slopes, *sink;
-    const void *scores, *capped, *masked, *weights;
+    const void *at[ATTN_ARRAYS];
+    attn_lengths lengths;
 } attn_arrays;
 
 /* Checks the pointers and lengths of a call against its checked problem. */
 attn_status attn_check_arrays(const attn_problem *problem, const attn_arrays *arrays);
 
-/* Member b of the batch with its lengths and offset; lengths NULL = full. */
-attn_member attn_member_of(const attn_problem *problem, int64_t b, const int64_t *q_lens, const int64_t *kv_lens);
+/* Member b of the batch with its lengths and offset. */
+attn_member attn_member_of(const attn_problem *problem, int64_t b, const attn_lengths *lengths);
 
 /* ---- plan.c: decisions ---- */
 
@@ -55,9 +78,10 @@ struct attn_plan {
     attn_problem problem;
     attn_dtype dtype;
     attn_resources resources; /* threads: the most that the context allows */
-    double scale;             /* as a number of the plan's precision */
+    double scale, softcap;    /* as numbers of the plan's precision; softcap 0 = none */
     attn_engine engine;       /* naive, blas or fused */
     const char *engine_reason;
+    bool edited; /* scores are changed between product and softmax: softcap, bias, ALiBi or mask */
     attn_ledger ledger;
     attn_pieces pieces;
     int workers;            /* threads that the plan uses, 0 when there is nothing to do */

@@ -36,6 +36,10 @@ static attn_status check_sizes(const attn_problem *problem) {
     ATTN_TRY(attn_check_size("kv_len", problem->kv_len, 0));
     ATTN_TRY(attn_check_size("head_dim", problem->head_dim, 1));
     ATTN_TRY(attn_check_size("v_dim", problem->v_dim, 0));
+    if (has(problem, ATTN_RAGGED)) {
+        ATTN_TRY(attn_check_size("total_q", problem->total_q, 0));
+        ATTN_TRY(attn_check_size("total_kv", problem->total_kv, 0));
+    }
     if (problem->q_heads > 0 && problem->kv_heads == 0)
         return attn_fail(ATTN_ERR_SIZE, "kv_heads 0 does not divide q_heads %" PRId64, problem->q_heads);
     if (problem->kv_heads > 0 && problem->q_heads % problem->kv_heads != 0)
@@ -64,11 +68,14 @@ static attn_status begin_layout(const attn_problem *given, dense_layout dense, a
     memset(filled, 0, sizeof *filled);
     memcpy(filled, given, given->struct_size);
     ATTN_TRY(check_sizes(filled));
-    filled->q = dense(filled->q_heads, filled->q_len, filled->head_dim);
-    filled->k = dense(filled->kv_heads, filled->kv_len, filled->head_dim);
-    filled->v = dense(filled->kv_heads, filled->kv_len, filled->v_dim);
-    filled->out = dense(filled->q_heads, filled->q_len, filled->v_dim);
-    filled->lse = dense_bhld(filled->q_heads, filled->q_len, 1);
+    bool ragged = has(filled, ATTN_RAGGED);
+    int64_t q_rows = ragged ? filled->total_q : filled->q_len;
+    int64_t kv_rows = ragged ? filled->total_kv : filled->kv_len;
+    filled->q = dense(filled->q_heads, q_rows, filled->head_dim);
+    filled->k = dense(filled->kv_heads, kv_rows, filled->head_dim);
+    filled->v = dense(filled->kv_heads, kv_rows, filled->v_dim);
+    filled->out = dense(filled->q_heads, q_rows, filled->v_dim);
+    filled->lse = dense_bhld(filled->q_heads, q_rows, 1);
     filled->scores = dense_bhld(filled->q_heads, filled->q_len, filled->kv_len);
     return ATTN_OK;
 }
@@ -102,32 +109,17 @@ attn_status attn_problem_layout_packed_qkv(attn_problem *problem) {
     if (filled.q_len != filled.kv_len)
         return attn_fail(ATTN_ERR_SIZE, "packed_qkv: q_len %" PRId64 " is not kv_len %" PRId64, filled.q_len,
                          filled.kv_len);
+    if (has(&filled, ATTN_RAGGED) && filled.total_q != filled.total_kv)
+        return attn_fail(ATTN_ERR_SIZE, "packed_qkv: total_q %" PRId64 " is not total_kv %" PRId64, filled.total_q,
+                         filled.total_kv);
     int64_t row = attn_add_saturated(attn_add_saturated(filled.q.row, filled.k.row), filled.v.row);
     filled.q.row = filled.k.row = filled.v.row = row;
-    filled.q.batch = filled.k.batch = filled.v.batch = attn_mul_saturated(filled.q_len, row);
+    filled.q.batch = filled.k.batch = filled.v.batch =
+        attn_mul_saturated(has(&filled, ATTN_RAGGED) ? filled.total_q : filled.q_len, row);
     return end_layout(problem, &filled);
 }
 
 /* ---- Checks of the problem ---- */
-
-static const struct {
-    uint64_t flag;
-    const char *name;
-} unsupported[] = {
-    {ATTN_HAS_WINDOW, "window"},
-    {ATTN_HAS_SOFTCAP, "softcap"},
-    {ATTN_HAS_MASK, "mask"},
-    {ATTN_HAS_BIAS, "bias"},
-    {ATTN_HAS_ALIBI, "ALiBi"},
-    {ATTN_HAS_SINK, "sink"},
-    {ATTN_RAGGED, "ragged"},
-    {ATTN_WANT_SCORES, "scores"},
-    {ATTN_WANT_CAPPED, "capped scores"},
-    {ATTN_WANT_MASKED, "masked scores"},
-    {ATTN_WANT_WEIGHTS, "weights"},
-    {ATTN_HAS_MASK_LEN, "mask_len"},
-    {ATTN_HAS_BIAS_LEN, "bias_len"},
-};
 
 static const uint64_t known_flags = (ATTN_HAS_BIAS_LEN << 1) - 1;
 
@@ -145,35 +137,130 @@ static attn_status check_options(const attn_problem *problem) {
                                                        : "the alignment ATTN_ALIGN_OFFSET needs ATTN_HAS_OFFSET");
     if (has(problem, ATTN_HAS_SCALE) && !isfinite(problem->scale))
         return attn_fail(ATTN_ERR_VALUE, "scale %g is not finite", problem->scale);
-    for (size_t i = 0; i < sizeof unsupported / sizeof *unsupported; i++)
-        if (has(problem, unsupported[i].flag))
-            return attn_fail(ATTN_ERR_UNSUPPORTED, "%s: not built into version %d.%d", unsupported[i].name,
-                             ATTN_VERSION_MAJOR, ATTN_VERSION_MINOR);
+    if (has(problem, ATTN_HAS_SOFTCAP) && !(problem->softcap >= 0 && isfinite(problem->softcap)))
+        return attn_fail(ATTN_ERR_VALUE, "softcap %g is not 0 or a finite positive number", problem->softcap);
+    if (has(problem, ATTN_HAS_WINDOW)) {
+        if (problem->window_left < -1)
+            return attn_fail(ATTN_ERR_VALUE, "window_left %" PRId64 " is below -1 (unlimited)", problem->window_left);
+        if (problem->window_right < -1)
+            return attn_fail(ATTN_ERR_VALUE, "window_right %" PRId64 " is below -1 (unlimited)", problem->window_right);
+    }
+    if (has(problem, ATTN_HAS_MASK_LEN))
+        ATTN_TRY(attn_check_size("mask_len", problem->mask_len, 0));
+    if (has(problem, ATTN_HAS_BIAS_LEN))
+        ATTN_TRY(attn_check_size("bias_len", problem->bias_len, 0));
+    if (has(problem, ATTN_HAS_MASK_LEN) && !has(problem, ATTN_HAS_MASK))
+        return attn_fail(ATTN_ERR_FLAG, "ATTN_HAS_MASK_LEN goes with ATTN_HAS_MASK");
+    if (has(problem, ATTN_HAS_BIAS_LEN) && !has(problem, ATTN_HAS_BIAS))
+        return attn_fail(ATTN_ERR_FLAG, "ATTN_HAS_BIAS_LEN goes with ATTN_HAS_BIAS");
+    if (has(problem, ATTN_WANT_ANY) && problem->engine == ATTN_ENGINE_FUSED)
+        return attn_fail(ATTN_ERR_UNSUPPORTED,
+                         "the engine fused never has the whole scores or weights: ask blas or naive");
     return ATTN_OK;
 }
 
-static attn_extent heads_extent(const char *name, const void *address, const attn_problem *problem, int64_t heads,
-                                int64_t rows, int64_t cols, attn_strides strides, int64_t element_bytes) {
-    return (attn_extent){
-        .name = name,
-        .address = address,
-        .dims = 4,
-        .size = {problem->batch, heads, rows, cols},
-        .stride = {strides.batch, strides.head, strides.row, 1},
-        .element_bytes = element_bytes,
-    };
+/* The arrays of a call: the name in sentences, and the flag that goes with an optional one. */
+static const struct {
+    const char *name;
+    uint64_t flag;
+    const char *flag_name;
+} array_facts[ATTN_ARRAYS] = {
+    [ATTN_Q] = {"q", 0, NULL},
+    [ATTN_K] = {"k", 0, NULL},
+    [ATTN_V] = {"v", 0, NULL},
+    [ATTN_MASK] = {"mask", ATTN_HAS_MASK, "ATTN_HAS_MASK"},
+    [ATTN_BIAS] = {"bias", ATTN_HAS_BIAS, "ATTN_HAS_BIAS"},
+    [ATTN_SLOPES] = {"alibi_slopes", ATTN_HAS_ALIBI, "ATTN_HAS_ALIBI"},
+    [ATTN_SINK] = {"sink", ATTN_HAS_SINK, "ATTN_HAS_SINK"},
+    [ATTN_OUT] = {"out", 0, NULL},
+    [ATTN_LSE] = {"lse", 0, NULL},
+    [ATTN_SCORES] = {"scores", ATTN_WANT_SCORES, "ATTN_WANT_SCORES"},
+    [ATTN_CAPPED] = {"capped", ATTN_WANT_CAPPED, "ATTN_WANT_CAPPED"},
+    [ATTN_MASKED] = {"masked", ATTN_WANT_MASKED, "ATTN_WANT_MASKED"},
+    [ATTN_WEIGHTS] = {"weights", ATTN_WANT_WEIGHTS, "ATTN_WANT_WEIGHTS"},
+};
+
+/* The keys that a mask or bias covers. */
+static int64_t covered_keys(const attn_problem *p, uint64_t flag, int64_t length) {
+    return has(p, flag) && length < p->kv_len ? length : p->kv_len;
 }
 
-/* The arrays of a call by name; addresses NULL while only the problem is known. */
-enum { Q, K, V, OUT, LSE, ARRAYS };
+static void set_shape(attn_extent *e, int64_t batch, int64_t heads, int64_t rows, int64_t cols, attn_strides strides) {
+    const int64_t size[] = {batch, heads, rows, cols};
+    const int64_t stride[] = {strides.batch, strides.head, strides.row, 1};
+    e->dims = 4;
+    memcpy(e->size, size, sizeof size);
+    memcpy(e->stride, stride, sizeof stride);
+}
 
-static void list_extents(const attn_problem *p, const attn_arrays *a, attn_extent list[ARRAYS]) {
-    int64_t bytes = a->real_bytes;
-    list[Q] = heads_extent("q", a->q, p, p->q_heads, p->q_len, p->head_dim, p->q, bytes);
-    list[K] = heads_extent("k", a->k, p, p->kv_heads, p->kv_len, p->head_dim, p->k, bytes);
-    list[V] = heads_extent("v", a->v, p, p->kv_heads, p->kv_len, p->v_dim, p->v, bytes);
-    list[OUT] = heads_extent("out", a->out, p, p->q_heads, p->q_len, p->v_dim, p->out, bytes);
-    list[LSE] = heads_extent("lse", a->lse, p, p->q_heads, p->q_len, 1, p->lse, bytes);
+static void set_mask_shape(attn_extent *e, const attn_problem *p, int64_t keys, attn_mask_strides strides) {
+    set_shape(e, p->batch, p->q_heads, p->q_len, keys, (attn_strides){strides.batch, strides.head, strides.row});
+    e->stride[3] = strides.key;
+}
+
+/* Where an array lies. */
+static attn_extent extent_of(const attn_problem *p, const attn_arrays *a, int array) {
+    /* packed tokens are one member of all rows */
+    bool ragged = has(p, ATTN_RAGGED);
+    int64_t batch = ragged ? 1 : p->batch;
+    int64_t q_rows = ragged ? p->total_q : p->q_len;
+    int64_t kv_rows = ragged ? p->total_kv : p->kv_len;
+    attn_extent e = {.name = array_facts[array].name, .address = a->at[array], .element_bytes = a->real_bytes};
+    switch (array) {
+    case ATTN_Q:
+        set_shape(&e, batch, p->q_heads, q_rows, p->head_dim, p->q);
+        break;
+    case ATTN_K:
+        set_shape(&e, batch, p->kv_heads, kv_rows, p->head_dim, p->k);
+        break;
+    case ATTN_V:
+        set_shape(&e, batch, p->kv_heads, kv_rows, p->v_dim, p->v);
+        break;
+    case ATTN_OUT:
+        set_shape(&e, batch, p->q_heads, q_rows, p->v_dim, p->out);
+        break;
+    case ATTN_LSE:
+        set_shape(&e, batch, p->q_heads, q_rows, 1, p->lse);
+        break;
+    case ATTN_MASK:
+        set_mask_shape(&e, p, covered_keys(p, ATTN_HAS_MASK_LEN, p->mask_len), p->mask);
+        e.element_bytes = 1;
+        break;
+    case ATTN_BIAS:
+        set_mask_shape(&e, p, covered_keys(p, ATTN_HAS_BIAS_LEN, p->bias_len), p->bias);
+        break;
+    case ATTN_SLOPES:
+    case ATTN_SINK:
+        e.dims = 1;
+        e.size[0] = p->q_heads;
+        e.stride[0] = 1;
+        break;
+    default: /* the intermediates */
+        set_shape(&e, p->batch, p->q_heads, p->q_len, p->kv_len, p->scores);
+        break;
+    }
+    return e;
+}
+
+/* True for an array that this problem has: lse always may be. */
+static bool array_belongs(const attn_problem *p, int array) {
+    return array_facts[array].flag == 0 || has(p, array_facts[array].flag);
+}
+
+static attn_status check_key_stride(const char *name, int64_t stride) {
+    if (stride == 0 || stride == 1)
+        return ATTN_OK;
+    return attn_fail(ATTN_ERR_STRIDE, "%s: key stride %" PRId64 " is neither 0 nor 1", name, stride);
+}
+
+static attn_status check_array_shape(const attn_problem *p, int array) {
+    attn_extent e = extent_of(p, &(attn_arrays){.real_bytes = sizeof(double)}, array);
+    if (array == ATTN_MASK || array == ATTN_BIAS) {
+        ATTN_TRY(check_key_stride(e.name, e.stride[3]));
+        e.stride[3] = 0; /* rows of a mask may be closer than their size: broadcast, or bands of one long row */
+    }
+    ATTN_TRY(attn_check_extent(&e));
+    return array >= ATTN_FIRST_OUTPUT && array != ATTN_LSE ? attn_check_no_self_overlap(&e) : ATTN_OK;
 }
 
 attn_status attn_check_problem(const attn_problem *given, attn_problem *problem) {
@@ -184,11 +271,12 @@ attn_status attn_check_problem(const attn_problem *given, attn_problem *problem)
     memcpy(problem, given, given->struct_size);
     ATTN_TRY(check_options(problem));
     ATTN_TRY(check_sizes(problem));
-    attn_extent list[ARRAYS];
-    list_extents(problem, &(attn_arrays){.real_bytes = sizeof(double)}, list);
-    for (int i = 0; i < LSE; i++)
-        ATTN_TRY(attn_check_extent(&list[i]));
-    return attn_check_no_self_overlap(&list[OUT]);
+    for (int array = 0; array < ATTN_ARRAYS; array++)
+        if (array_belongs(problem, array) && array != ATTN_LSE)
+            ATTN_TRY(check_array_shape(problem, array));
+    if (has(problem, ATTN_RAGGED)) /* members differ by their offsets only */
+        problem->q.batch = problem->k.batch = problem->v.batch = problem->out.batch = problem->lse.batch = 0;
+    return ATTN_OK;
 }
 
 /* ---- Checks of the arguments ---- */
@@ -202,43 +290,72 @@ static attn_status check_lengths(const char *name, const int64_t *lengths, int64
     return ATTN_OK;
 }
 
-/* An optional pointer goes with its flag. */
-static attn_status check_option_pointer(const char *name, const void *pointer, const char *flag) {
-    if (pointer == NULL)
-        return ATTN_OK;
-    return attn_fail(ATTN_ERR_FLAG, "%s is given without %s", name, flag);
+static attn_status check_offsets(const char *name, const int64_t *offsets, int64_t batch, const char *longest_name,
+                                 int64_t longest, const char *total_name, int64_t total) {
+    if (offsets == NULL)
+        return attn_fail(ATTN_ERR_NULL, "%s is NULL with ATTN_RAGGED", name);
+    if (offsets[0] != 0)
+        return attn_fail(ATTN_ERR_LENGTH, "%s[0] %" PRId64 " is not 0", name, offsets[0]);
+    for (int64_t b = 0; b < batch; b++) {
+        if (offsets[b + 1] < offsets[b])
+            return attn_fail(ATTN_ERR_LENGTH, "%s[%" PRId64 "] %" PRId64 " is below the %" PRId64 " before it", name,
+                             b + 1, offsets[b + 1], offsets[b]);
+        if (offsets[b + 1] - offsets[b] > longest)
+            return attn_fail(ATTN_ERR_LENGTH, "%s: member %" PRId64 " has %" PRId64 " rows, more than %s %" PRId64,
+                             name, b, offsets[b + 1] - offsets[b], longest_name, longest);
+    }
+    if (offsets[batch] > total)
+        return attn_fail(ATTN_ERR_LENGTH, "%s[%" PRId64 "] %" PRId64 " is beyond %s %" PRId64, name, batch,
+                         offsets[batch], total_name, total);
+    return ATTN_OK;
+}
+
+static attn_status check_member_lengths(const attn_problem *p, const attn_lengths *lengths) {
+    if (has(p, ATTN_RAGGED)) {
+        if (lengths->q_lens != NULL || lengths->kv_lens != NULL)
+            return attn_fail(ATTN_ERR_FLAG, "%s are given with ATTN_RAGGED, which has offsets",
+                             lengths->q_lens != NULL ? "q_lens" : "kv_lens");
+        ATTN_TRY(check_offsets("q_offsets", lengths->q_offsets, p->batch, "q_len", p->q_len, "total_q", p->total_q));
+        return check_offsets("kv_offsets", lengths->kv_offsets, p->batch, "kv_len", p->kv_len, "total_kv", p->total_kv);
+    }
+    if (lengths->q_offsets != NULL || lengths->kv_offsets != NULL)
+        return attn_fail(ATTN_ERR_FLAG, "%s are given without ATTN_RAGGED",
+                         lengths->q_offsets != NULL ? "q_offsets" : "kv_offsets");
+    ATTN_TRY(check_lengths("q_lens", lengths->q_lens, p->batch, "q_len", p->q_len));
+    return check_lengths("kv_lens", lengths->kv_lens, p->batch, "kv_len", p->kv_len);
+}
+
+/* Pointers: those that are needed are there, and an optional one goes with its flag. */
+static attn_status check_pointers(const attn_problem *p, const attn_arrays *arrays, const attn_extent *extents) {
+    bool keys_are_read = attn_problem_scale(p) != 0;
+    for (int array = 0; array < ATTN_ARRAYS; array++) {
+        if (!array_belongs(p, array) && arrays->at[array] != NULL)
+            return attn_fail(ATTN_ERR_FLAG, "%s is given without %s", array_facts[array].name,
+                             array_facts[array].flag_name);
+        bool optional = array == ATTN_LSE || (array == ATTN_K && !keys_are_read);
+        if (array_belongs(p, array) && !optional)
+            ATTN_TRY(attn_check_present(&extents[array]));
+    }
+    return ATTN_OK;
 }
 
 attn_status attn_check_arrays(const attn_problem *problem, const attn_arrays *arrays) {
-    attn_extent list[ARRAYS];
-    list_extents(problem, arrays, list);
-    bool keys_are_read = attn_problem_scale(problem) != 0;
-    for (int i = 0; i < ARRAYS; i++) {
-        bool optional = i == LSE || (i == K && !keys_are_read);
-        if (!optional)
-            ATTN_TRY(attn_check_present(&list[i]));
+    attn_extent extents[ATTN_ARRAYS];
+    for (int array = 0; array < ATTN_ARRAYS; array++)
+        extents[array] = extent_of(problem, arrays, array);
+    ATTN_TRY(check_pointers(problem, arrays, extents));
+    ATTN_TRY(check_member_lengths(problem, &arrays->lengths));
+    if (arrays->at[ATTN_LSE] != NULL) {
+        ATTN_TRY(attn_check_extent(&extents[ATTN_LSE]));
+        ATTN_TRY(attn_check_no_self_overlap(&extents[ATTN_LSE]));
     }
-    ATTN_TRY(check_option_pointer("mask", arrays->mask, "ATTN_HAS_MASK"));
-    ATTN_TRY(check_option_pointer("bias", arrays->bias, "ATTN_HAS_BIAS"));
-    ATTN_TRY(check_option_pointer("alibi_slopes", arrays->alibi_slopes, "ATTN_HAS_ALIBI"));
-    ATTN_TRY(check_option_pointer("sink", arrays->sink, "ATTN_HAS_SINK"));
-    ATTN_TRY(check_option_pointer("q_offsets", arrays->q_offsets, "ATTN_RAGGED"));
-    ATTN_TRY(check_option_pointer("kv_offsets", arrays->kv_offsets, "ATTN_RAGGED"));
-    ATTN_TRY(check_option_pointer("scores", arrays->scores, "ATTN_WANT_SCORES"));
-    ATTN_TRY(check_option_pointer("capped", arrays->capped, "ATTN_WANT_CAPPED"));
-    ATTN_TRY(check_option_pointer("masked", arrays->masked, "ATTN_WANT_MASKED"));
-    ATTN_TRY(check_option_pointer("weights", arrays->weights, "ATTN_WANT_WEIGHTS"));
-    ATTN_TRY(check_lengths("q_lens", arrays->q_lens, problem->batch, "q_len", problem->q_len));
-    ATTN_TRY(check_lengths("kv_lens", arrays->kv_lens, problem->batch, "kv_len", problem->kv_len));
-    if (arrays->lse != NULL) {
-        ATTN_TRY(attn_check_extent(&list[LSE]));
-        ATTN_TRY(attn_check_no_self_overlap(&list[LSE]));
+    for (int output = ATTN_FIRST_OUTPUT; output < ATTN_ARRAYS; output++) {
+        for (int input = 0; input < ATTN_FIRST_OUTPUT; input++)
+            ATTN_TRY(attn_check_apart(&extents[output], &extents[input]));
+        for (int other = ATTN_FIRST_OUTPUT; other < output; other++)
+            ATTN_TRY(attn_check_outputs_apart(&extents[other], &extents[output]));
     }
-    for (int input = Q; input <= V; input++) {
-        ATTN_TRY(attn_check_apart(&list[OUT], &list[input]));
-        ATTN_TRY(attn_check_apart(&list[LSE], &list[input]));
-    }
-    return attn_check_outputs_apart(&list[OUT], &list[LSE]);
+    return ATTN_OK;
 }
 
 /* ---- Members and flops ---- */
@@ -247,18 +364,38 @@ double attn_problem_scale(const attn_problem *problem) {
     return has(problem, ATTN_HAS_SCALE) ? problem->scale : 1 / sqrt((double)problem->head_dim);
 }
 
-attn_member attn_member_of(const attn_problem *problem, int64_t b, const int64_t *q_lens, const int64_t *kv_lens) {
-    attn_member member = {
-        .q_len = q_lens != NULL ? q_lens[b] : problem->q_len,
-        .kv_len = kv_lens != NULL ? kv_lens[b] : problem->kv_len,
-        .left = -1,
-        .right = has(problem, ATTN_CAUSAL) ? 0 : -1,
-    };
+/* The smaller of two counts of keys where -1 means unlimited. */
+static int64_t narrower(int64_t a, int64_t b) {
+    return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
+attn_member attn_member_of(const attn_problem *p, int64_t b, const attn_lengths *lengths) {
+    attn_member member = {.q_len = p->q_len, .kv_len = p->kv_len, .q_rows = p->q_len, .left = -1, .right = -1};
+    if (lengths->q_offsets != NULL) {
+        member.q_start = lengths->q_offsets[b];
+        member.kv_start = lengths->kv_offsets[b];
+        member.q_len = member.q_rows = lengths->q_offsets[b + 1] - member.q_start;
+        member.kv_len = lengths->kv_offsets[b + 1] - member.kv_start;
+    }
+    if (lengths->q_lens != NULL)
+        member.q_len = lengths->q_lens[b];
+    if (lengths->kv_lens != NULL)
+        member.kv_len = lengths->kv_lens[b];
+    if (has(p, ATTN_HAS_WINDOW)) {
+        member.left = p->window_left;
+        member.right = p->window_right;
+    }
+    if (has(p, ATTN_CAUSAL))
+        member.right = narrower(member.right, 0);
     member.key_limit = member.kv_len;
-    if (problem->alignment == ATTN_ALIGN_BOTTOM_RIGHT)
+    if (has(p, ATTN_HAS_MASK_LEN))
+        member.key_limit = narrower(member.key_limit, p->mask_len);
+    if (has(p, ATTN_HAS_BIAS_LEN))
+        member.key_limit = narrower(member.key_limit, p->bias_len);
+    if (p->alignment == ATTN_ALIGN_BOTTOM_RIGHT)
         member.offset = member.kv_len - member.q_len;
-    else if (problem->alignment == ATTN_ALIGN_OFFSET)
-        member.offset = problem->offset;
+    else if (p->alignment == ATTN_ALIGN_OFFSET)
+        member.offset = p->offset;
     return member;
 }
 
@@ -270,14 +407,12 @@ attn_status attn_problem_flops(const attn_problem *problem, const int64_t *q_len
     ATTN_TRY(check_lengths("kv_lens", kv_lens, checked.batch, "kv_len", checked.kv_len));
     if (flops == NULL)
         return attn_fail(ATTN_ERR_NULL, "flops is NULL");
+    const attn_lengths lengths = {.q_lens = q_lens, .kv_lens = kv_lens};
+    bool all_alike = q_lens == NULL && kv_lens == NULL;
     double pairs = 0;
-    if (q_lens == NULL && kv_lens == NULL) {
-        attn_member member = attn_member_of(&checked, 0, NULL, NULL);
-        pairs = (double)checked.batch * attn_visible_pairs(&member);
-    }
-    for (int64_t b = 0; (q_lens != NULL || kv_lens != NULL) && b < checked.batch; b++) {
-        attn_member member = attn_member_of(&checked, b, q_lens, kv_lens);
-        pairs += attn_visible_pairs(&member);
+    for (int64_t b = 0; b < (all_alike ? checked.batch > 0 : checked.batch); b++) {
+        attn_member member = attn_member_of(&checked, b, &lengths);
+        pairs += attn_visible_pairs(&member) * (all_alike ? (double)checked.batch : 1);
     }
     *flops = 2 * pairs * (double)checked.q_heads * ((double)checked.head_dim + (double)checked.v_dim);
     return ATTN_OK;

@@ -1,9 +1,14 @@
-/* A tile of scores between the two products. */
+/* A tile of scores between the two products: the steps of sdpa.h on it. */
 #include "sdpa/tile.h"
 
 #include <tgmath.h>
 
 #include "blas/blas.h"
+
+static void hide_range(real *s, int64_t begin, int64_t end) {
+    for (int64_t j = begin; j < end; j++)
+        s[j] = -(real)INFINITY;
+}
 
 void attn_tile_scores(const attn_call *call, const attn_head *head, const attn_tile *tile) {
     if (call->scale == 0) {
@@ -17,7 +22,60 @@ void attn_tile_scores(const attn_call *call, const attn_head *head, const attn_t
               tile->s, tile->ld);
 }
 
-void attn_tile_hide(const attn_member *member, const attn_tile *tile) {
+void attn_tile_cap(const attn_call *call, const attn_tile *tile) {
+    for (int64_t i = 0; call->plan->softcap > 0 && i < tile->rows; i++)
+        call->kernels->softcap(tile->keys, (real)call->plan->softcap, tile->s + i * tile->ld);
+}
+
+/* The keys of a tile that a mask or bias covers. */
+static int64_t covered(const attn_tile *tile, const attn_problem *p, uint64_t flag, int64_t length) {
+    int64_t end = (p->flags & flag) != 0 && length < tile->key0 + tile->keys ? length : tile->key0 + tile->keys;
+    return end > tile->key0 ? end - tile->key0 : 0;
+}
+
+/* A bias of one value for the whole row. */
+static void add_to_row(int64_t n, real b, real *s) {
+    for (int64_t j = 0; j < n; j++)
+        s[j] = b == -(real)INFINITY ? b : s[j] + b;
+}
+
+/* Position less key, in double: it may be out of int64, and rounding to `real` comes last. */
+static double distance_to(const attn_member *member, int64_t row, int64_t key) {
+    return (double)member->offset + (double)row - (double)key;
+}
+
+void attn_tile_bias(const attn_call *call, const attn_head *head, const attn_member *member, const attn_tile *tile) {
+    const attn_problem *p = &call->plan->problem;
+    const attn_args *args = call->args;
+    int64_t keys = covered(tile, p, ATTN_HAS_BIAS_LEN, p->bias_len);
+    for (int64_t i = 0; args->bias != NULL && i < tile->rows; i++) {
+        const real *bias = args->bias + head->b * p->bias.batch + head->q_head * p->bias.head +
+                           (tile->row0 + i) * p->bias.row + tile->key0 * p->bias.key;
+        if (p->bias.key == 1)
+            call->kernels->add_bias(keys, bias, tile->s + i * tile->ld);
+        else
+            add_to_row(keys, *bias, tile->s + i * tile->ld);
+    }
+    for (int64_t i = 0; args->alibi_slopes != NULL && i < tile->rows; i++)
+        call->kernels->add_alibi(tile->keys, args->alibi_slopes[head->q_head],
+                                 distance_to(member, tile->row0 + i, tile->key0), tile->s + i * tile->ld);
+}
+
+static void hide_by_mask(const attn_call *call, const attn_head *head, const attn_tile *tile) {
+    const attn_problem *p = &call->plan->problem;
+    int64_t keys = covered(tile, p, ATTN_HAS_MASK_LEN, p->mask_len);
+    for (int64_t i = 0; i < tile->rows; i++) {
+        const uint8_t *mask = call->args->mask + head->b * p->mask.batch + head->q_head * p->mask.head +
+                              (tile->row0 + i) * p->mask.row + tile->key0 * p->mask.key;
+        real *s = tile->s + i * tile->ld;
+        if (p->mask.key == 1)
+            call->kernels->hide(keys, mask, s);
+        else if (keys > 0 && *mask == 0)
+            hide_range(s, 0, keys);
+    }
+}
+
+static void hide_by_position(const attn_member *member, const attn_tile *tile) {
     if (attn_tile_visible(member, tile->row0, tile->rows, tile->key0, tile->keys))
         return;
     for (int64_t i = 0; i < tile->rows; i++) {
@@ -25,11 +83,25 @@ void attn_tile_hide(const attn_member *member, const attn_tile *tile) {
         real *s = tile->s + i * tile->ld;
         int64_t begin = seen.begin - tile->key0;
         int64_t end = seen.end - tile->key0;
-        for (int64_t j = 0; j < tile->keys && j < begin; j++)
-            s[j] = -(real)INFINITY;
-        for (int64_t j = end > 0 ? end : 0; j < tile->keys; j++)
-            s[j] = -(real)INFINITY;
+        hide_range(s, 0, begin < tile->keys ? begin : tile->keys);
+        hide_range(s, end > 0 ? end : 0, tile->keys);
     }
+}
+
+void attn_tile_hide(const attn_call *call, const attn_head *head, const attn_member *member, const attn_tile *tile) {
+    if (call->args->mask != NULL)
+        hide_by_mask(call, head, tile);
+    hide_by_position(member, tile);
+}
+
+void attn_tile_edit(const attn_call *call, const attn_head *head, const attn_member *member, const attn_tile *tile) {
+    if (!call->plan->edited) {
+        hide_by_position(member, tile);
+        return;
+    }
+    attn_tile_cap(call, tile);
+    attn_tile_bias(call, head, member, tile);
+    attn_tile_hide(call, head, member, tile);
 }
 
 void attn_tile_clean(const attn_call *call, const attn_head *head, const attn_tile *tile, real *clean, real *o,

@@ -1,4 +1,5 @@
-/* A tile of scores, rows x keys of one head, between the two products: hiding keys, and the rules for NaN and Inf.
+/* A tile of scores, rows x keys of one head, between the two products: softcap, bias, hidden keys, and the
+ * rules for NaN and Inf.
  * Serves the engines blas and fused. */
 #ifndef ATTN_LIB_TILE_H
 #define ATTN_LIB_TILE_H
@@ -7,7 +8,10 @@
 #include "sdpa/engines.h"
 
 #define attn_tile_scores REAL(attn_tile_scores)
+#define attn_tile_cap REAL(attn_tile_cap)
+#define attn_tile_bias REAL(attn_tile_bias)
 #define attn_tile_hide REAL(attn_tile_hide)
+#define attn_tile_edit REAL(attn_tile_edit)
 #define attn_tile_clean REAL(attn_tile_clean)
 
 typedef struct attn_tile {
@@ -20,8 +24,15 @@ typedef struct attn_tile {
 /* s = scale * Q K^T by one CBLAS product; exactly 0, without reading K, when the scale is 0. */
 void attn_tile_scores(const attn_call *call, const attn_head *head, const attn_tile *tile);
 
-/* Scores of hidden keys become -Inf; a fully visible tile is left alone. */
-void attn_tile_hide(const attn_member *member, const attn_tile *tile);
+/* Step 2, softcap, and step 3, bias and ALiBi; nothing where the problem has none. */
+void attn_tile_cap(const attn_call *call, const attn_tile *tile);
+void attn_tile_bias(const attn_call *call, const attn_head *head, const attn_member *member, const attn_tile *tile);
+
+/* Step 4: scores of keys hidden by mask, causal, window or lengths become -Inf, whatever they were. */
+void attn_tile_hide(const attn_call *call, const attn_head *head, const attn_member *member, const attn_tile *tile);
+
+/* Steps 2 to 4 at once; a fully visible tile of a problem without options is left alone. */
+void attn_tile_edit(const attn_call *call, const attn_head *head, const attn_member *member, const attn_tile *tile);
 
 /* The rule for non-finite values, before softmax: the tile's values go to `clean` (keys x v_dim, dense) with their
  * non-finite entries replaced by 0, and o[i][c] becomes NaN where row i sees a non-finite v[j][c]. A weight of 0 times

@@ -8,7 +8,9 @@
 
 /* One member of the batch as its rows see it. Query i stands at position i + offset among the keys. */
 typedef struct attn_member {
-    int64_t q_len, kv_len; /* valid lengths */
+    int64_t q_len, kv_len;     /* valid lengths */
+    int64_t q_rows;            /* rows of out and lse that are this member's: those at or beyond q_len are empty */
+    int64_t q_start, kv_start; /* its first row in the buffers, other than 0 when tokens are packed */
     int64_t offset;
     int64_t left, right; /* keys before and after the position that are visible; -1 = unlimited */
     int64_t key_limit;   /* keys at or beyond are hidden: kv_len, or less when a mask or bias is narrower */

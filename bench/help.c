@@ -1,0 +1,170 @@
+/* Help pages: name, synopsis, description, options from the option table, exit status, examples. */
+#include <string.h>
+
+#include "options.h"
+
+#define TEXT_WIDTH 96
+#define OPTION_COLUMN 25
+
+/* Everything about the program and its figures. */
+static const char program_text[] =
+    "Times scaled dot-product attention on this machine and shows what BLAS buys: the textbook loops and the same "
+    "loops in a cache-friendly order against the engines of libattn. Without a subcommand it runs the sweep.\n"
+    "Every engine is compared with a long-double oracle before it is timed; what disagrees is not timed, and the exit "
+    "status is 1.";
+
+static const char figures_text[] =
+    "flops = 2 * visible (query, key) pairs * (head size + value size), over batch and query heads; the chain adds "
+    "2 * rows * d_in * d_out for each of its three products. Softmax counts nothing.\n"
+    "GFLOP/s = flops / median time; best = flops / least time. times = GFLOP/s over GFLOP/s of naive. peak = GFLOP/s "
+    "over the multiply-add rate of this CPU for as many threads, measured in the same run. GB/s = bytes of K and V, "
+    "each read once, / median time.\n"
+    "spread = (upper - lower quartile) / median of the timed runs. workspace = memory that attention needs beside its "
+    "arguments. error = largest difference from the oracle in units of eps * max|V|.\n"
+    "~ marks loops that were timed on a sample of query rows and scaled up by flops.";
+
+static const char problem_text[] =
+    "PROBLEM is a string of sizes and options: b1h12q1024k1024d64,causal is one batch member, 12 heads, 1024 queries "
+    "and keys, head size 64, causal. h32/8 is 32 query heads on 8 key heads, v sets a value size of its own; b, h, k "
+    "and v may be left out. Options: causal, tl, br, off=N, scale=X, qlens=A:B, kvlens=A:B, "
+    "layout=bhld|blhd|qkv|padded, "
+    "lse, data=KIND, seed=N and more; a mistake is answered with what is accepted.";
+
+static const char *const description[SUB_COUNT] = {
+    [SUB_SWEEP] =
+        "Runs the whole chain X -> Q, K, V -> Z for every d_model and length of a grid: X [length, d_model], three "
+        "projections d_model x d_model, one attention call with d_model / 64 heads, no output projection. Engines: "
+        "textbook loops (naive), cache-ordered loops (cache), the library's blas and fused engines. Single precision "
+        "everywhere, double on a part of the grid.\n"
+        "The run is planned to fit the budget: fewer repeats first, then no doubles, then every second length, then "
+        "without the largest points. What was left out is named at the end. Ctrl-C finishes the step that runs and "
+        "writes what was measured. On a terminal a bar shows the time left.",
+    [SUB_SDPA] = "Times attention alone for one problem. Each engine is checked on sampled rows, warmed up, and run "
+                 "until both --repeat and --min-time are reached. Loops longer than two seconds run on a sample of "
+                 "rows.",
+    [SUB_CHECK] = "Runs each engine in each precision once and compares every number of every row with the oracle. One "
+                  "line each: PASS, FAIL with the place and a line that repeats it, or SKIP with the sentence of the "
+                  "library that refuses it. Exit status 1 when one fails or none could be checked.",
+    [SUB_EXAMPLE] = "Three tokens, d_model 2: prints E, P, X, Q, K, V, QK, S, A and Z with four decimals, from one "
+                    "traced call in double. Small enough to follow by hand.",
+    [SUB_EXPLAIN] = "Makes a plan and prints what it decided: engine, path, tiles, threads, workspace, and why.",
+    [SUB_LIST] = "Prints the engines, the instruction sets in use, and the grid of the sweep.",
+    [SUB_VERSION] = "Prints the versions of the program, the library and its BLAS, and jansson.",
+    [SUB_HELP] = "Prints the page of a subcommand, or an overview.",
+};
+
+static const char *const examples[SUB_COUNT] = {
+    [SUB_SWEEP] = "attn-bench\n"
+                  "attn-bench sweep --d-model 768 --len 64:4096:x4 --budget 20\n"
+                  "attn-bench sweep --threads 2 --json results.json --csv results.csv",
+    [SUB_SDPA] = "attn-bench sdpa b1h12q1024k1024d64\n"
+                 "attn-bench sdpa b1h32/8q1k4096d128,br --engine fused,blas --dtype f32 --json -\n"
+                 "attn-bench sdpa b1h12q1024k1024d64,causal --engine all --threads 2",
+    [SUB_CHECK] = "attn-bench check b2h6/3q37k53d17v11,causal,br,lse\n"
+                  "attn-bench check b1h2q64k64d16 --engine fused --dtype f64",
+    [SUB_EXAMPLE] = "attn-bench example",
+    [SUB_EXPLAIN] = "attn-bench explain b1h12q1024k1024d64,causal --threads 2",
+    [SUB_LIST] = "attn-bench list",
+    [SUB_VERSION] = "attn-bench version",
+    [SUB_HELP] = "attn-bench help sweep",
+};
+
+/* Text in lines of at most TEXT_WIDTH columns, indented; the first line begins at column `used`. A newline in the text
+ * starts a new paragraph. */
+static void print_wrapped(const char *text, int indent, int used, FILE *out) {
+    int column = used;
+    while (*text) {
+        if (*text == '\n') {
+            fputc('\n', out);
+            column = 0;
+            text++;
+        }
+        int word = (int)strcspn(text, " \n");
+        bool line_begins = column == 0;
+        if (!line_begins && column > indent && column + 1 + word > TEXT_WIDTH) {
+            fputc('\n', out);
+            line_begins = true;
+        }
+        if (line_begins)
+            column = fprintf(out, "%*s", indent, "");
+        else if (column > indent)
+            column += fprintf(out, " ");
+        column += fprintf(out, "%.*s", word, text);
+        text += word;
+        text += *text == ' ';
+    }
+    fputc('\n', out);
+}
+
+static void print_section(const char *title, const char *text, FILE *out) {
+    fprintf(out, "\n%s\n", title);
+    print_wrapped(text, 4, 0, out);
+}
+
+static void print_options(unsigned subcommands, FILE *out) {
+    fprintf(out, "\nOPTIONS\n");
+    for (const option_entry *e = option_table; e->name; e++) {
+        if (!(e->subcommands & subcommands))
+            continue;
+        int used = fprintf(out, "    --%s%s%s", e->name, e->argument ? " " : "", e->argument ? e->argument : "");
+        used += fprintf(out, "%*s", used < OPTION_COLUMN ? OPTION_COLUMN - used : 1, "");
+        print_wrapped(e->help, OPTION_COLUMN, used, out);
+    }
+}
+
+static void print_examples(const char *lines, FILE *out) {
+    fprintf(out, "\nEXAMPLES\n");
+    while (*lines) {
+        int n = (int)strcspn(lines, "\n");
+        fprintf(out, "    %.*s\n", n, lines);
+        lines += n + (lines[n] == '\n');
+    }
+}
+
+static const char exit_text[] = "0: all went well. 1: an engine disagrees with the oracle, or something failed on the "
+                                "way. 2: a mistake in the arguments, told in one line.";
+
+static void print_program(FILE *out) {
+    fprintf(out, "NAME\n    attn-bench - what BLAS buys for attention on this machine\n");
+    fprintf(out, "\nSYNOPSIS\n    attn-bench [SUBCOMMAND] [OPTION]... [PROBLEM]\n");
+    print_section("DESCRIPTION", program_text, out);
+    fprintf(out, "\nSUBCOMMANDS\n");
+    for (int id = 0; id < SUB_COUNT; id++) {
+        const subcommand_entry *s = &subcommand_table[id];
+        int used = fprintf(out, "    %s%s%s", s->name, s->operand ? " " : "", s->operand ? s->operand : "");
+        fprintf(out, "%*s%s\n", OPTION_COLUMN - used, "", s->summary);
+    }
+    fprintf(out, "    attn-bench help SUBCOMMAND prints its page with all options.\n");
+    print_section("PROBLEM", problem_text, out);
+    print_section("FIGURES", figures_text, out);
+    print_section("EXIT STATUS", exit_text, out);
+    print_examples(examples[SUB_SWEEP], out);
+}
+
+static void print_page(subcommand_id id, FILE *out) {
+    const subcommand_entry *s = &subcommand_table[id];
+    fprintf(out, "NAME\n    attn-bench %s - %s\n", s->name, s->summary);
+    fprintf(out, "\nSYNOPSIS\n    attn-bench %s%s%s [OPTION]...\n", s->name, s->operand ? " " : "",
+            s->operand ? s->operand : "");
+    print_section("DESCRIPTION", description[id], out);
+    print_options(1u << id, out);
+    if (s->operand && s->operand[0] != '[')
+        print_section("PROBLEM", problem_text, out);
+    if (id == SUB_SWEEP || id == SUB_SDPA)
+        print_section("FIGURES", figures_text, out);
+    print_section("EXIT STATUS", exit_text, out);
+    print_examples(examples[id], out);
+}
+
+bool help_print(const char *name, FILE *out) {
+    if (!name) {
+        print_program(out);
+        return true;
+    }
+    for (int id = 0; id < SUB_COUNT; id++)
+        if (strcmp(name, subcommand_table[id].name) == 0) {
+            print_page((subcommand_id)id, out);
+            return true;
+        }
+    return false;
+}

@@ -1,0 +1,29 @@
+/* attn-bench: times, checks and explains attention on this machine. */
+#include <stdlib.h>
+
+#include "subcommands.h"
+
+support_case *parse_problem(const bench_options *options) {
+    char error[512] = "";
+    support_case *c = support_case_parse(options->operand, error, sizeof error);
+    if (!c)
+        usage_error("problem '%s': %s", options->operand, error);
+    return c;
+}
+
+static int sub_help(const bench_options *options) {
+    if (help_print(options->operand, stdout))
+        return 0;
+    usage_error("help %s: no such subcommand; sweep, sdpa, check, example, explain, list, version, help are accepted",
+                options->operand);
+}
+
+int main(int argc, char **argv) {
+    static int (*const run[SUB_COUNT])(const bench_options *) = {
+        [SUB_SWEEP] = sub_sweep,     [SUB_SDPA] = sub_sdpa, [SUB_CHECK] = sub_check,     [SUB_EXAMPLE] = sub_example,
+        [SUB_EXPLAIN] = sub_explain, [SUB_LIST] = sub_list, [SUB_VERSION] = sub_version, [SUB_HELP] = sub_help,
+    };
+    bench_options options;
+    subcommand_id sub = options_parse(argc, argv, &options);
+    return run[sub](&options);
+}

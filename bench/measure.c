@@ -1,0 +1,151 @@
+/* One engine on one case: check against the oracle first, then time. */
+#include "measure.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "machine.h"
+
+/* Rows of the first, short run of the loops, which tells how long a row takes. */
+#define PILOT_ROWS 4
+
+static size_t element_size(attn_dtype dtype) {
+    return dtype == ATTN_F32 ? sizeof(float) : sizeof(double);
+}
+
+static void give_up(bench_result *r, const engine_run *run) {
+    r->state = run->status == ATTN_ERR_UNSUPPORTED ? RESULT_REFUSED : RESULT_FAILED;
+    snprintf(r->note, sizeof r->note, "%s", run->message);
+}
+
+/* Opens the loops on all rows, or on as many as the time allows. */
+static bool open_loops(engine_run *run, engine_id id, const bench_case *c, double loop_seconds) {
+    if (!engine_open(run, id, c, PILOT_ROWS))
+        return false;
+    if (!run->sampled)
+        return true;
+    double start = timing_now();
+    if (!engine_call(run))
+        return false;
+    double row_seconds = (timing_now() - start) / (double)run->rows;
+    double rows = loop_seconds / row_seconds;
+    engine_close(run);
+    int64_t max_rows = rows < PILOT_ROWS ? PILOT_ROWS : rows < 1e9 ? (int64_t)rows : 0;
+    return engine_open(run, id, c, max_rows);
+}
+
+/* Bytes 0xff are NaN: what an engine does not write cannot pass the check. */
+static void poison(const bench_case *c) {
+    if (!c->chain) {
+        support_data_poison_outputs(c->data);
+        return;
+    }
+    const attn_problem *p = &c->data->problem_case->problem;
+    size_t elements = (size_t)p->q_len * (size_t)c->d_model;
+    memset(c->qkv, 0xff, 3 * elements * element_size(c->dtype));
+    memset(c->data->base[SUPPORT_OUT], 0xff, elements * element_size(c->dtype));
+}
+
+/* Runs once and compares; the first run is the warm-up of large cases too. */
+static bool run_and_verify(engine_run *run, const measure_settings *settings, const projection_oracle *oracle,
+                           bench_result *r) {
+    poison(run->c);
+    if (!engine_call(run)) {
+        give_up(r, run);
+        return false;
+    }
+    verdict v = {0};
+    bool passed = (!run->c->chain || verify_projection(oracle, run->c, run->c->qkv, run->sampled, &v)) &&
+                  verify_attention(run, settings->oracle_rows, settings->seed, &v);
+    r->error_eps = v.error_eps;
+    r->error_abs = v.error_max;
+    r->error_share = v.error_share;
+    if (!passed) {
+        r->state = RESULT_FAILED;
+        snprintf(r->note, sizeof r->note, "disagrees with the oracle, not timed: %.400s", v.text);
+    }
+    return passed;
+}
+
+/* Adds a stage's times, scaled from the sample to the whole. */
+static bool add_stage(engine_run *run, bool (*stage)(void *), double scale, const timing_goal *goal, bench_result *r) {
+    timing_stats stats;
+    if (!timing_measure(stage, run, goal, &stats))
+        return false;
+    r->ms_median += 1e3 * scale * stats.median;
+    r->ms_min += 1e3 * scale * stats.best;
+    r->ms_cpu += 1e3 * scale * stats.cpu;
+    r->spread = fmax(r->spread, stats.spread);
+    r->samples = stats.samples;
+    return true;
+}
+
+static bool time_engine(engine_run *run, const timing_goal *goal, bench_result *r) {
+    if (!run->sampled)
+        return add_stage(run, engine_call, 1, goal, r);
+    timing_goal part = *goal;
+    part.floor_seconds /= 3;
+    return (!run->c->chain || add_stage(run, engine_project, run->project_scale, &part, r)) &&
+           (run->id != ENGINE_CACHE || add_stage(run, engine_prepare, 1, &part, r)) &&
+           add_stage(run, engine_attend, run->attend_scale, &part, r);
+}
+
+/* Bytes of everything that a run reads or writes once. */
+static double working_set(const bench_case *c, size_t workspace) {
+    const attn_problem *p = &c->data->problem_case->problem;
+    double q_rows = (double)p->batch * (double)p->q_heads * (double)p->q_len;
+    double kv_rows = (double)p->batch * (double)p->kv_heads * (double)p->kv_len;
+    double elements = (q_rows + kv_rows) * ((double)p->head_dim + (double)p->v_dim);
+    if (c->chain)
+        elements += (double)c->d_model * ((double)p->q_len + 3 * (double)c->d_model);
+    return elements * (double)element_size(c->dtype) + (double)workspace;
+}
+
+/* K and V as far as the lengths reach, each key head once. */
+static double kv_bytes(const bench_case *c) {
+    const support_data *d = c->data;
+    const attn_problem *p = &d->problem_case->problem;
+    double keys = 0;
+    for (int64_t b = 0; b < p->batch; b++)
+        keys += (double)(d->kv_lens ? d->kv_lens[b] : p->kv_len);
+    return keys * (double)p->kv_heads * ((double)p->head_dim + (double)p->v_dim) * (double)element_size(c->dtype);
+}
+
+static bool fits_memory(engine_id id, const bench_case *c, bench_result *r) {
+    size_t bytes;
+    char need[16], have[16];
+    double available = machine_available_memory();
+    if (!engine_workspace(id, &c->data->problem_case->problem, c->dtype, c->threads, &bytes) || available <= 0 ||
+        (double)bytes < 0.9 * available)
+        return true;
+    r->state = RESULT_LEFT_OUT;
+    human_bytes((double)bytes, need);
+    human_bytes(available, have);
+    snprintf(r->note, sizeof r->note, "does not fit: needs %s of workspace, %s of memory are available", need, have);
+    return false;
+}
+
+void measure_engine(const bench_case *c, engine_id id, const measure_settings *settings,
+                    const projection_oracle *oracle, bench_result *r) {
+    engine_run run;
+    r->engine = engine_name(id);
+    r->dtype = c->dtype;
+    r->threads = c->threads;
+    r->chain = c->chain;
+    if (!fits_memory(id, c, r))
+        return;
+    bool open = engine_is_loops(id) ? open_loops(&run, id, c, settings->loop_seconds) : engine_open(&run, id, c, 0);
+    r->flops = run.attention_flops + run.projection_flops;
+    r->kv_bytes = kv_bytes(c);
+    r->workspace_bytes = (double)run.workspace_bytes;
+    r->working_set_bytes = working_set(c, run.workspace_bytes);
+    r->ms_setup = 1e3 * run.setup_seconds;
+    r->sampled = run.sampled;
+    r->sampled_rows = run.sampled ? run.rows : 0;
+    if (!open)
+        give_up(r, &run);
+    else if (run_and_verify(&run, settings, oracle, r) && !time_engine(&run, &settings->goal, r))
+        give_up(r, &run);
+    engine_close(&run);
+}

@@ -1,0 +1,352 @@
+/* The command line. */
+#include "options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engines.h"
+#include "team.h"
+
+/* ---- Tables ------------------------------------------------------------------------------------------------------ */
+
+const subcommand_entry subcommand_table[SUB_COUNT] = {
+    [SUB_SWEEP] = {"sweep", NULL, "naive against BLAS over growing d_model and length (the default)"},
+    [SUB_SDPA] = {"sdpa", "PROBLEM", "time one attention problem"},
+    [SUB_CHECK] = {"check", "PROBLEM", "compare all rows of one problem with the oracle"},
+    [SUB_EXAMPLE] = {"example", NULL, "a worked example: all ten matrices of three tokens"},
+    [SUB_EXPLAIN] = {"explain", "PROBLEM", "what the library decides for a problem, and why"},
+    [SUB_LIST] = {"list", NULL, "engines, instruction sets and the grid of the sweep"},
+    [SUB_VERSION] = {"version", NULL, "versions of program, library and BLAS"},
+    [SUB_HELP] = {"help", "[SUBCOMMAND]", "this help, or the page of a subcommand"},
+};
+
+#define SWEEP (1u << SUB_SWEEP)
+#define SDPA (1u << SUB_SDPA)
+#define CHECK (1u << SUB_CHECK)
+#define EXPLAIN (1u << SUB_EXPLAIN)
+#define EVERY ((1u << SUB_COUNT) - 1)
+
+enum {
+    KEY_ENGINE = 256,
+    KEY_DTYPE,
+    KEY_THREADS,
+    KEY_D_MODEL,
+    KEY_LEN,
+    KEY_FULL,
+    KEY_BUDGET,
+    KEY_REPEAT,
+    KEY_MIN_TIME,
+    KEY_SEED,
+    KEY_JSON,
+    KEY_CSV,
+    KEY_QUIET,
+    KEY_HELP,
+    KEY_VERSION
+};
+
+const option_entry option_table[] = {
+    {"engine", "LIST", KEY_ENGINE, SWEEP | SDPA | CHECK | EXPLAIN,
+     "engines, separated by commas: naive, cache, blas, fused, auto, or all of the first four (the default; explain: "
+     "auto)"},
+    {"dtype", "LIST", KEY_DTYPE, SWEEP | SDPA | CHECK | EXPLAIN,
+     "f32, f64 or both; default f32, for check both, for sweep f32 everywhere and f64 on a part of the grid"},
+    {"threads", "N", KEY_THREADS, SWEEP | SDPA | CHECK | EXPLAIN, "threads of every engine, default 1"},
+    {"d-model", "LIST", KEY_D_MODEL, SWEEP,
+     "columns of X, multiples of 64 (heads have 64), such as 64,256 or 64:1024:x2 or 64:512:+64"},
+    {"len", "LIST", KEY_LEN, SWEEP, "rows of X, written in the same way"},
+    {"full", NULL, KEY_FULL, SWEEP, "the grid up to d_model 4096 and length 16384; says what does not fit in memory"},
+    {"budget", "SECONDS", KEY_BUDGET, SWEEP,
+     "about how long it may take, default 120, with --full 1800; what does not fit is left out and named"},
+    {"repeat", "N", KEY_REPEAT, SDPA, "at least N timed runs, default 5"},
+    {"min-time", "SECONDS", KEY_MIN_TIME, SDPA, "time each engine at least that long, default 0.5"},
+    {"seed", "N", KEY_SEED, SWEEP | SDPA,
+     "seed of the data and of the choice of checked rows, default 1; in sdpa the "
+     "data's seed is a part of PROBLEM"},
+    {"json", "FILE", KEY_JSON, SWEEP | SDPA,
+     "write results as JSON; - is standard output, and the text then goes to "
+     "standard error"},
+    {"csv", "FILE", KEY_CSV, SWEEP | SDPA, "write results as CSV; - as above"},
+    {"quiet", NULL, KEY_QUIET, SWEEP | SDPA | CHECK, "no progress bar, no machine header, no remarks"},
+    {"help", NULL, KEY_HELP, EVERY, "this page"},
+    {"version", NULL, KEY_VERSION, EVERY, "versions"},
+    {0},
+};
+
+/* ---- Errors ------------------------------------------------------------------------------------------------------ */
+
+void usage_error(const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    fputs("attn-bench: ", stderr);
+    vfprintf(stderr, format, list);
+    fputc('\n', stderr);
+    va_end(list);
+    exit(EXIT_USAGE);
+}
+
+FILE *options_text_stream(const bench_options *options) {
+    bool taken = (options->json && strcmp(options->json, "-") == 0) || (options->csv && strcmp(options->csv, "-") == 0);
+    return taken ? stderr : stdout;
+}
+
+/* ---- Values ------------------------------------------------------------------------------------------------------ */
+
+static int64_t parse_integer(const char *option, const char *text, int64_t low, int64_t high) {
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (end == text || *end || errno || value < low || value > high)
+        usage_error("--%s %s: a whole number from %lld to %lld is needed", option, text, (long long)low,
+                    (long long)high);
+    return value;
+}
+
+static double parse_seconds(const char *option, const char *text) {
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end || !(value >= 0) || value > 1e6)
+        usage_error("--%s %s: a number of seconds from 0 to 1000000 is needed", option, text);
+    return value;
+}
+
+static uint64_t parse_seed(const char *text) {
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (!isdigit((unsigned char)*text) || *end || errno)
+        usage_error("--seed %s: a whole number from 0 to 18446744073709551615 is needed", text);
+    return value;
+}
+
+static void append_number(number_list *list, const char *option, int64_t value, int64_t low, int64_t high,
+                          int64_t multiple) {
+    if (value < low || value > high || value % multiple != 0)
+        usage_error("--%s %lld: whole numbers from %lld to %lld%s are accepted", option, (long long)value,
+                    (long long)low, (long long)high, multiple > 1 ? ", multiples of 64," : "");
+    if (list->count == LIST_MAX)
+        usage_error("--%s: more than %d values", option, LIST_MAX);
+    list->item[list->count++] = value;
+}
+
+/* One item: N, or FROM:TO:xFACTOR, or FROM:TO:+STEP. */
+static void parse_item(number_list *list, const char *option, const char *item, int64_t low, int64_t high,
+                       int64_t multiple) {
+    long long from, to, step;
+    char kind, rest;
+    if (sscanf(item, "%lld%c", &from, &rest) == 1) {
+        append_number(list, option, from, low, high, multiple);
+        return;
+    }
+    if (sscanf(item, "%lld:%lld:%c%lld%c", &from, &to, &kind, &step, &rest) != 4 || (kind != 'x' && kind != '+') ||
+        step < (kind == 'x' ? 2 : 1) || from < 1 || to < from || to > high || step > high)
+        usage_error("--%s %s: numbers, or ranges such as 64:4096:x2 or 64:512:+64, separated by commas are needed",
+                    option, item);
+    for (int64_t n = from; n <= to; n = kind == 'x' ? n * step : n + step)
+        append_number(list, option, n, low, high, multiple);
+}
+
+/* Cuts a list at its commas and hands each item on; an empty item is handed on too. */
+static void for_each_item(const char *text, void (*take)(void *argument, const char *item), void *argument) {
+    char item[64];
+    for (;;) {
+        size_t n = strcspn(text, ",");
+        snprintf(item, sizeof item, "%.*s", (int)(n < sizeof item ? n : sizeof item), text);
+        take(argument, item);
+        if (!text[n])
+            return;
+        text += n + 1;
+    }
+}
+
+typedef struct list_target {
+    number_list *list;
+    const char *option;
+    int64_t low, high, multiple;
+} list_target;
+
+static void take_number(void *argument, const char *item) {
+    const list_target *t = argument;
+    parse_item(t->list, t->option, item, t->low, t->high, t->multiple);
+}
+
+static int compare_numbers(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Ascending, each value once. */
+static void parse_numbers(number_list *list, const char *option, const char *text, int64_t low, int64_t high,
+                          int64_t multiple) {
+    list_target target = {list, option, low, high, multiple};
+    list->count = 0;
+    for_each_item(text, take_number, &target);
+    qsort(list->item, (size_t)list->count, sizeof *list->item, compare_numbers);
+    int kept = 1;
+    for (int i = 1; i < list->count; i++)
+        if (list->item[i] != list->item[kept - 1])
+            list->item[kept++] = list->item[i];
+    list->count = kept;
+}
+
+static void take_engine(void *argument, const char *item) {
+    unsigned *engines = argument;
+    if (strcmp(item, "all") == 0) {
+        *engines |= ENGINES_DEFAULT;
+        return;
+    }
+    for (int id = 0; id < ENGINE_COUNT; id++)
+        if (strcmp(item, engine_name((engine_id)id)) == 0) {
+            *engines |= ENGINE_BIT(id);
+            return;
+        }
+    usage_error("--engine %s: naive, cache, blas, fused, auto or all are accepted", item);
+}
+
+static void take_dtype(void *argument, const char *item) {
+    unsigned *dtypes = argument;
+    if (strcmp(item, "f32") == 0)
+        *dtypes |= 1u << ATTN_F32;
+    else if (strcmp(item, "f64") == 0)
+        *dtypes |= 1u << ATTN_F64;
+    else if (strcmp(item, "both") == 0)
+        *dtypes |= 1u << ATTN_F32 | 1u << ATTN_F64;
+    else
+        usage_error("--dtype %s: f32, f64 or both are accepted", item);
+}
+
+/* ---- Parsing ----------------------------------------------------------------------------------------------------- */
+
+static subcommand_id find_subcommand(const char *name) {
+    char known[256] = "";
+    for (int id = 0; id < SUB_COUNT; id++) {
+        if (strcmp(name, subcommand_table[id].name) == 0)
+            return (subcommand_id)id;
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", id ? ", " : "", subcommand_table[id].name);
+    }
+    usage_error("unknown subcommand '%s': %s are accepted", name, known);
+}
+
+static void take_option(const option_entry *entry, const char *value, bench_options *o) {
+    switch (entry->key) {
+    case KEY_ENGINE:
+        o->engines = 0;
+        for_each_item(value, take_engine, &o->engines);
+        break;
+    case KEY_DTYPE:
+        o->dtypes = 0;
+        for_each_item(value, take_dtype, &o->dtypes);
+        break;
+    case KEY_THREADS:
+        o->threads = (int)parse_integer(entry->name, value, 1, TEAM_MAX_WORKERS);
+        break;
+    case KEY_D_MODEL:
+        parse_numbers(&o->d_model, entry->name, value, 64, 65536, 64);
+        break;
+    case KEY_LEN:
+        parse_numbers(&o->len, entry->name, value, 1, 1 << 20, 1);
+        break;
+    case KEY_FULL:
+        o->full = true;
+        break;
+    case KEY_BUDGET:
+        o->budget = parse_seconds(entry->name, value);
+        if (o->budget < 1)
+            usage_error("--budget %s: at least 1 second is needed", value);
+        break;
+    case KEY_REPEAT:
+        o->repeat = (int)parse_integer(entry->name, value, 1, 1000);
+        break;
+    case KEY_MIN_TIME:
+        o->min_time = parse_seconds(entry->name, value);
+        break;
+    case KEY_SEED:
+        o->seed = parse_seed(value);
+        break;
+    case KEY_JSON:
+        o->json = value;
+        break;
+    case KEY_CSV:
+        o->csv = value;
+        break;
+    case KEY_QUIET:
+        o->quiet = true;
+        break;
+    }
+}
+
+/* Options of one subcommand for getopt_long; val is the key. */
+static void make_long_options(subcommand_id sub, struct option *list) {
+    int n = 0;
+    for (const option_entry *e = option_table; e->name; e++)
+        if (e->subcommands & 1u << sub)
+            list[n++] = (struct option){e->name, e->argument ? required_argument : no_argument, NULL, e->key};
+    list[n] = (struct option){0};
+}
+
+static const option_entry *find_option(int key) {
+    for (const option_entry *e = option_table; e->name; e++)
+        if (e->key == key)
+            return e;
+    return NULL;
+}
+
+static void check_operands(subcommand_id sub, int count, char **operands, bench_options *o) {
+    const subcommand_entry *s = &subcommand_table[sub];
+    int allowed = s->operand ? 1 : 0;
+    if (count > allowed)
+        usage_error("%s: '%s' is one argument too many (see attn-bench help %s)", s->name, operands[allowed], s->name);
+    if (s->operand && s->operand[0] != '[' && count == 0)
+        usage_error("%s: a %s is needed, such as %s b1h12q1024k1024d64,causal", s->name, s->operand, s->name);
+    o->operand = count ? operands[0] : NULL;
+    if (o->json && o->csv && strcmp(o->json, "-") == 0 && strcmp(o->csv, "-") == 0)
+        usage_error("--json and --csv cannot both be standard output");
+}
+
+/* The option that getopt_long() stumbled over. */
+static void describe_word(char **words, char *text, size_t size) {
+    if (optopt > 0 && optopt < 128)
+        snprintf(text, size, "-%c", optopt);
+    else
+        snprintf(text, size, "%s", words[optind - 1]);
+}
+
+subcommand_id options_parse(int argc, char **argv, bench_options *o) {
+    *o = (bench_options){.threads = 1, .seed = 1, .min_time = -1};
+    subcommand_id sub = SUB_SWEEP;
+    int first = 0; /* the word that takes the place of the program's name */
+    if (argc > 1 && argv[1][0] != '-') {
+        sub = find_subcommand(argv[1]);
+        first = 1;
+    }
+    struct option list[32];
+    make_long_options(sub, list);
+    opterr = 0;
+    optind = 1;
+    for (;;) {
+        int key = getopt_long(argc - first, argv + first, ":hq", list, NULL);
+        if (key == -1)
+            break;
+        if (key == 'h' || key == KEY_HELP) {
+            o->operand = first ? subcommand_table[sub].name : NULL;
+            return SUB_HELP;
+        }
+        if (key == KEY_VERSION)
+            return SUB_VERSION;
+        char word[64];
+        describe_word(argv + first, word, sizeof word);
+        if (key == ':')
+            usage_error("%s: a value is needed (see attn-bench help %s)", word, subcommand_table[sub].name);
+        if (key == '?')
+            usage_error("%s: no option of %s (see attn-bench help %s)", word, subcommand_table[sub].name,
+                        subcommand_table[sub].name);
+        take_option(find_option(key == 'q' ? KEY_QUIET : key), optarg, o);
+    }
+    check_operands(sub, argc - first - optind, argv + first + optind, o);
+    return sub;
+}

@@ -1,0 +1,74 @@
+/* The command line: one table of options and one of subcommands, from which parsing and help are made. */
+#ifndef BENCH_OPTIONS_H
+#define BENCH_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define LIST_MAX 64
+
+typedef struct number_list {
+    int64_t item[LIST_MAX];
+    int count; /* 0 = not given */
+} number_list;
+
+typedef struct bench_options {
+    const char *operand; /* PROBLEM, or what help is about; NULL = none */
+    unsigned engines;    /* ENGINE_BIT; 0 = not given */
+    unsigned dtypes;     /* bits 1 << attn_dtype; 0 = not given */
+    int threads;
+    number_list d_model, len;
+    double budget; /* seconds; 0 = not given */
+    bool full, quiet;
+    uint64_t seed;
+    const char *json, *csv; /* NULL = not given, "-" = standard output */
+    int repeat;             /* fewest samples; 0 = not given */
+    double min_time;        /* seconds; below 0 = not given */
+} bench_options;
+
+typedef enum subcommand_id {
+    SUB_SWEEP,
+    SUB_SDPA,
+    SUB_CHECK,
+    SUB_EXAMPLE,
+    SUB_EXPLAIN,
+    SUB_LIST,
+    SUB_VERSION,
+    SUB_HELP,
+    SUB_COUNT
+} subcommand_id;
+
+#define EXIT_USAGE 2
+
+/* Reads the command line. An error ends the program with one line on standard error and status 2; --help and --version
+ * become the subcommands. */
+subcommand_id options_parse(int argc, char **argv, bench_options *options);
+
+/* One line on standard error, then status 2. */
+__attribute__((noreturn, format(printf, 1, 2))) void usage_error(const char *format, ...);
+
+/* Where text for people goes: standard output, or standard error when JSON or CSV goes to standard output. */
+FILE *options_text_stream(const bench_options *options);
+
+/* help.c: the page of one subcommand, or of the program for NULL. False when there is no such subcommand. */
+bool help_print(const char *name, FILE *out);
+
+/* ---- The tables, for help.c -------------------------------------------------------------------------------------- */
+
+typedef struct option_entry {
+    const char *name, *argument; /* argument NULL = takes none */
+    int key;
+    unsigned subcommands; /* bits 1 << subcommand_id */
+    const char *help;
+} option_entry;
+
+typedef struct subcommand_entry {
+    const char *name, *operand; /* operand NULL = none, "[X]" = optional */
+    const char *summary;
+} subcommand_entry;
+
+extern const option_entry option_table[]; /* ends with name NULL */
+extern const subcommand_entry subcommand_table[SUB_COUNT];
+
+#endif

@@ -1,0 +1,47 @@
+/* A progress bar with the time left. */
+#include "progress.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "timing.h"
+
+#define BAR_WIDTH 30
+
+void progress_begin(progress *p, double estimated_seconds, bool quiet) {
+    *p = (progress){.shown = !quiet && isatty(STDERR_FILENO), .total = estimated_seconds, .start = timing_now()};
+}
+
+double progress_pace(const progress *p) {
+    /* The first steps are short and say little. */
+    if (p->done < 0.03 * p->total)
+        return 1;
+    double pace = (timing_now() - p->start) / p->done;
+    return pace < 0.25 ? 0.25 : pace > 4 ? 4 : pace;
+}
+
+void progress_show(const progress *p, const char *step) {
+    if (!p->shown)
+        return;
+    double share = p->total > 0 ? p->done / p->total : 0;
+    if (share > 1)
+        share = 1;
+    int left = (int)(progress_pace(p) * (p->total - p->done) + 0.5);
+    if (left < 0)
+        left = 0;
+    char bar[BAR_WIDTH + 1];
+    for (int i = 0; i < BAR_WIDTH; i++)
+        bar[i] = i < (int)(share * BAR_WIDTH) ? '#' : '.';
+    bar[BAR_WIDTH] = 0;
+    fprintf(stderr, "\r[%s] %3.0f %%  %d:%02d left  %-36.36s", bar, 100 * share, left / 60, left % 60, step);
+    fflush(stderr);
+}
+
+void progress_step(progress *p, double estimated_seconds) {
+    p->done += estimated_seconds;
+}
+
+void progress_hide(const progress *p) {
+    if (p->shown)
+        fprintf(stderr, "\r%90s\r", "");
+}

@@ -1,0 +1,32 @@
+/* Results for readers and for programs: a table, JSON, CSV. */
+#ifndef BENCH_REPORT_H
+#define BENCH_REPORT_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "machine.h"
+#include "peaks.h"
+#include "result.h"
+
+/* The ceilings, one line per precision. */
+void report_peaks(const peaks *p, FILE *out);
+
+/* Chain: one line per length, the engines side by side. The entries of one d_model and precision only. engines: bits
+ * of engine_id. */
+void report_chain_table(const result_list *list, int64_t d_model, attn_dtype dtype, unsigned engines, FILE *out);
+
+/* Attention alone: one line per result. */
+void report_sdpa_table(const result_list *list, FILE *out);
+
+/* What was left out and why, and figures that spread widely; nothing when there is nothing to say. */
+void report_notes(const result_list *list, FILE *out);
+
+/* The sweep in words; every number comes from the list. */
+void report_summary(const result_list *list, FILE *out);
+
+/* FILE "-" is standard output. False with a message on stderr when it cannot be written. */
+bool report_json(const char *file, const machine *m, const peaks *p, const result_list *list);
+bool report_csv(const char *file, const result_list *list);
+
+#endif

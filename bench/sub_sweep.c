@@ -1,0 +1,330 @@
+/* attn-bench sweep: the chain X -> Z over growing d_model and length, naive against BLAS.
+ *
+ * X [len, d_model] is projected by three d_model x d_model matrices, then comes one attention call with d_model / 64
+ * heads of 64, reading Q, K and V by strides where the projection left them, side by side in one array. The library's
+ * projection is one product with the three matrices side by side: it is never slower than three products and up to a
+ * tenth faster for small d_model. The loops without BLAS take the three matrices one after the other.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <attn/chain.h>
+
+#include "machine.h"
+#include "measure.h"
+#include "progress.h"
+#include "report.h"
+#include "subcommands.h"
+#include "sweep_plan.h"
+
+/* ---- Ctrl-C: the step that runs is finished, then what was measured is written. A second one ends the program. --- */
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int number) {
+    (void)number;
+    interrupted = 1;
+}
+
+static void catch_interrupt(void) {
+    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+    sigaction(SIGINT, &action, NULL);
+}
+
+/* ---- Data of one d_model, shared by all its lengths -------------------------------------------------------------- */
+
+typedef struct sweep_data {
+    attn_dtype dtype;
+    int64_t d_model;
+    void *x, *w[3], *w_packed, *qkv, *qkv_checked, *out;
+} sweep_data;
+
+static size_t element_size(attn_dtype dtype) {
+    return dtype == ATTN_F32 ? sizeof(float) : sizeof(double);
+}
+
+static void data_free(sweep_data *d) {
+    free(d->x);
+    free(d->w_packed);
+    free(d->qkv);
+    free(d->qkv_checked);
+    free(d->out);
+    for (int i = 0; i < 3; i++)
+        free(d->w[i]);
+    *d = (sweep_data){0};
+}
+
+static double data_bytes(int64_t d_model, int64_t len, attn_dtype dtype) {
+    return (double)element_size(dtype) * (double)d_model * (6 * (double)d_model + 8 * (double)len);
+}
+
+/* X of unit variance, W of variance 1 / d_model, so that Q, K and V have unit variance again. */
+static bool data_create(sweep_data *d, int64_t d_model, int64_t len, attn_dtype dtype, uint64_t seed) {
+    data_free(d);
+    d->dtype = dtype;
+    d->d_model = d_model;
+    int64_t square = d_model * d_model;
+    double factor = 1 / __builtin_sqrt((double)d_model);
+    d->x = support_alloc_poisoned(dtype, len * d_model);
+    d->qkv = support_alloc_poisoned(dtype, 3 * len * d_model);
+    d->qkv_checked = support_alloc_poisoned(dtype, 3 * len * d_model);
+    d->out = support_alloc_poisoned(dtype, len * d_model);
+    d->w_packed = support_alloc_poisoned(dtype, 3 * square);
+    bool complete = d->x && d->qkv && d->qkv_checked && d->out && d->w_packed;
+    for (int i = 0; i < 3; i++) {
+        d->w[i] = support_alloc_poisoned(dtype, square);
+        complete &= d->w[i] != NULL;
+    }
+    if (!complete) {
+        data_free(d);
+        return false;
+    }
+    support_fill_normal(dtype, d->x, len * d_model, seed, 0, 0, 1);
+    size_t row = (size_t)d_model * element_size(dtype);
+    for (int i = 0; i < 3; i++) {
+        support_fill_normal(dtype, d->w[i], square, seed, 1 + (uint64_t)i, 0, factor);
+        for (int64_t r = 0; r < d_model; r++)
+            memcpy((char *)d->w_packed + (size_t)(3 * r + i) * row, (char *)d->w[i] + (size_t)r * row, row);
+    }
+    return true;
+}
+
+/* ---- One cell ---------------------------------------------------------------------------------------------------- */
+
+typedef struct sweep {
+    const bench_options *options;
+    sweep_plan plan;
+    peaks ceilings;
+    machine where;
+    result_list list;
+    progress bar;
+    sweep_data data;
+    FILE *text;
+} sweep;
+
+static bench_result *add_result(sweep *s, const sweep_cell *cell, const char *engine) {
+    bench_result *r = result_add(&s->list);
+    r->chain = true;
+    r->engine = engine;
+    r->dtype = cell->dtype;
+    r->threads = s->options->threads;
+    r->d_model = cell->d_model;
+    r->len = cell->len;
+    snprintf(r->problem, sizeof r->problem, "b1h%lldq%lldk%lldd64,layout=qkv", (long long)(cell->d_model / 64),
+             (long long)cell->len, (long long)cell->len);
+    return r;
+}
+
+static void add_untimed(sweep *s, const sweep_cell *cell, result_state state, const char *note) {
+    bench_result *r = add_result(s, cell, "all");
+    r->state = state;
+    snprintf(r->note, sizeof r->note, "%s", note);
+}
+
+/* Points a case and its support data at the arrays of the sweep. */
+static void make_case(sweep *s, const support_case *problem_case, support_data *data, bench_case *c) {
+    const sweep_data *d = &s->data;
+    size_t part = (size_t)d->d_model * element_size(d->dtype);
+    *data = (support_data){.problem_case = problem_case, .dtype = d->dtype};
+    int64_t elements = problem_case->problem.q_len * d->d_model;
+    for (int i = 0; i < 3; i++) {
+        data->base[SUPPORT_Q + i] = (char *)d->qkv + (size_t)i * part;
+        data->elements[SUPPORT_Q + i] = 3 * elements - i * d->d_model;
+    }
+    data->base[SUPPORT_OUT] = d->out;
+    data->elements[SUPPORT_OUT] = elements;
+    attn_args_init_f32(&data->args32, sizeof data->args32);
+    attn_args_init_f64(&data->args64, sizeof data->args64);
+    *c = (bench_case){.dtype = d->dtype,
+                      .threads = s->options->threads,
+                      .data = data,
+                      .chain = true,
+                      .d_model = d->d_model,
+                      .x = d->x,
+                      .w = {d->w[0], d->w[1], d->w[2]},
+                      .w_packed = d->w_packed,
+                      .qkv = d->qkv,
+                      .qkv_checked = d->qkv_checked};
+}
+
+/* The library's projection into qkv_checked, compared with the oracle: K and V for engines that run on sampled rows. */
+static bool make_checked_projection(const bench_case *c, const projection_oracle *oracle, char *note, size_t size) {
+    attn_context context = ATTN_CONTEXT_INIT;
+    context.threads = c->threads;
+    int64_t rows = c->data->problem_case->problem.q_len, d = c->d_model;
+    void *y = (void *)(uintptr_t)c->qkv_checked;
+    attn_status status = c->dtype == ATTN_F32 ? attn_project_f32(&context, 1, rows, d, 3 * d, c->x, rows * d, d,
+                                                                 c->w_packed, 3 * d, NULL, y, rows * 3 * d, 3 * d)
+                                              : attn_project_f64(&context, 1, rows, d, 3 * d, c->x, rows * d, d,
+                                                                 c->w_packed, 3 * d, NULL, y, rows * 3 * d, 3 * d);
+    verdict v = {0};
+    if (status != ATTN_OK)
+        snprintf(note, size, "%s", attn_last_error());
+    else if (!verify_projection(oracle, c, y, false, &v))
+        snprintf(note, size, "disagrees with the oracle, not timed: %.400s", v.text);
+    return status == ATTN_OK && v.passed;
+}
+
+/* BLAS engines first: they show soonest whether something is wrong, and caches are cold for all alike. */
+static const engine_id order[] = {ENGINE_BLAS, ENGINE_FUSED, ENGINE_AUTO, ENGINE_CACHE, ENGINE_NAIVE};
+
+static void run_engines(sweep *s, const sweep_cell *cell, const bench_case *c, const projection_oracle *oracle) {
+    measure_settings settings = sweep_cell_settings(&s->plan, cell, s->options->seed);
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        if (!(s->plan.engines & ENGINE_BIT(order[i])))
+            continue;
+        bench_result *r = add_result(s, cell, engine_name(order[i]));
+        if (interrupted) {
+            r->state = RESULT_LEFT_OUT;
+            snprintf(r->note, sizeof r->note, "interrupted");
+            continue;
+        }
+        char step[64];
+        snprintf(step, sizeof step, "d_model %lld, length %lld, %s %s", (long long)cell->d_model, (long long)cell->len,
+                 engine_name(order[i]), dtype_name(cell->dtype));
+        progress_show(&s->bar, step);
+        measure_settings engine_settings = settings;
+        if (cell->once && !engine_is_loops(order[i]))
+            engine_settings.goal = (timing_goal){.min_samples = 1, .max_samples = 1};
+        measure_engine(c, order[i], &engine_settings, oracle, r);
+        result_set_peaks(r, &s->ceilings);
+        progress_step(&s->bar, cell->engine[order[i]]);
+    }
+}
+
+/* Arrays for all lengths of this d_model that are run, or at least for this one; false with a note. */
+static bool provide_data(sweep *s, const sweep_cell *cell, int64_t len, char *note, size_t size) {
+    if (s->data.x && s->data.d_model == cell->d_model && s->data.dtype == cell->dtype)
+        return true;
+    double need = data_bytes(cell->d_model, len, cell->dtype), available = machine_available_memory();
+    char a[16], b[16];
+    if ((available <= 0 || need < 0.9 * available) &&
+        data_create(&s->data, cell->d_model, len, cell->dtype, s->options->seed))
+        return true;
+    snprintf(note, size, "does not fit: the arrays need %s, %s of memory are available", human_bytes(need, a),
+             human_bytes(available, b));
+    return false;
+}
+
+static void run_cell(sweep *s, const sweep_cell *cell, int64_t longest) {
+    char text[128], note[512] = "";
+    snprintf(text, sizeof text, "d_model %lld, length %lld, %s: data", (long long)cell->d_model, (long long)cell->len,
+             dtype_name(cell->dtype));
+    progress_show(&s->bar, text);
+    snprintf(text, sizeof text, "b1h%lldq%lldk%lldd64,layout=qkv", (long long)(cell->d_model / 64),
+             (long long)cell->len, (long long)cell->len);
+    support_case *problem_case = support_case_parse(text, note, sizeof note);
+    projection_oracle oracle = {0};
+    support_data data;
+    bench_case c;
+    if (!problem_case) {
+        add_untimed(s, cell, RESULT_FAILED, note);
+    } else if (!provide_data(s, cell, longest, note, sizeof note)) {
+        add_untimed(s, cell, RESULT_LEFT_OUT, note);
+    } else {
+        make_case(s, problem_case, &data, &c);
+        if (!projection_oracle_open(&oracle, &c, s->options->seed))
+            add_untimed(s, cell, RESULT_LEFT_OUT, "not enough memory for the oracle");
+        else if (!make_checked_projection(&c, &oracle, note, sizeof note))
+            add_untimed(s, cell, RESULT_FAILED, note);
+        else {
+            progress_step(&s->bar, cell->setup);
+            run_engines(s, cell, &c, &oracle);
+        }
+    }
+    projection_oracle_close(&oracle);
+    support_case_free(problem_case);
+}
+
+/* ---- The whole --------------------------------------------------------------------------------------------------- */
+
+/* The longest length of a d_model and precision that is run. */
+static int64_t longest_of(const sweep_plan *plan, const sweep_cell *like) {
+    int64_t longest = 0;
+    for (int i = 0; i < plan->count; i++) {
+        const sweep_cell *cell = &plan->cell[i];
+        if (!cell->left_out && cell->d_model == like->d_model && cell->dtype == like->dtype && cell->len > longest)
+            longest = cell->len;
+    }
+    return longest;
+}
+
+static bool same_table(const sweep_cell *a, const sweep_cell *b) {
+    return a->d_model == b->d_model && a->dtype == b->dtype;
+}
+
+static void run_cells(sweep *s, double start) {
+    const sweep_plan *plan = &s->plan;
+    bool any = false;
+    for (int i = 0; i < plan->count; i++) {
+        const sweep_cell *cell = &plan->cell[i];
+        double end = timing_now() - start + progress_pace(&s->bar) * sweep_cell_seconds(cell);
+        char note[80];
+        snprintf(note, sizeof note, "a budget of %.0f s", plan->budget);
+        if (interrupted)
+            add_untimed(s, cell, RESULT_LEFT_OUT, "interrupted");
+        else if (cell->left_out || (any && end > 1.25 * plan->budget))
+            add_untimed(s, cell, RESULT_LEFT_OUT, note);
+        else {
+            run_cell(s, cell, longest_of(plan, cell));
+            any = true;
+        }
+        if (i + 1 == plan->count || !same_table(cell, &plan->cell[i + 1])) {
+            progress_hide(&s->bar);
+            report_chain_table(&s->list, cell->d_model, cell->dtype, plan->engines, s->text);
+            fflush(s->text);
+        }
+    }
+}
+
+static int finish(sweep *s) {
+    int status = 0;
+    for (size_t i = 0; i < s->list.count; i++)
+        status |= s->list.item[i].state == RESULT_FAILED;
+    if (!s->options->quiet || status)
+        report_notes(&s->list, s->text);
+    report_summary(&s->list, s->text);
+    if (s->options->json)
+        status |= !report_json(s->options->json, &s->where, &s->ceilings, &s->list);
+    if (s->options->csv)
+        status |= !report_csv(s->options->csv, &s->list);
+    return status;
+}
+
+int sub_sweep(const bench_options *options) {
+    double start = timing_now();
+    sweep *s = calloc(1, sizeof *s);
+    if (!s || !sweep_plan_grid(&s->plan, options)) {
+        fputs("attn-bench: not enough memory\n", stderr);
+        free(s);
+        return 1;
+    }
+    s->options = options;
+    s->text = options_text_stream(options);
+    catch_interrupt();
+    machine_read(&s->where, options->threads);
+    if (!options->quiet)
+        machine_print(&s->where, s->text);
+    for (int dtype = 0; dtype < 2; dtype++)
+        if (s->plan.dtypes & 1u << dtype)
+            peaks_measure(&s->ceilings, (attn_dtype)dtype, options->threads);
+    sweep_plan_fit(&s->plan, &s->ceilings, timing_now() - start);
+    if (!options->quiet) {
+        report_peaks(&s->ceilings, s->text);
+        fprintf(s->text, "  plan             %d cells, about %.0f s of %.0f s\n", s->plan.count, s->plan.seconds,
+                s->plan.budget);
+        fflush(s->text);
+    }
+    progress_begin(&s->bar, s->plan.seconds, options->quiet);
+    run_cells(s, start);
+    int status = finish(s);
+    if (!options->quiet)
+        fprintf(s->text, "Done in %.0f s.\n", timing_now() - start);
+    data_free(&s->data);
+    sweep_plan_free(&s->plan);
+    result_list_free(&s->list);
+    free(s);
+    return status;
+}

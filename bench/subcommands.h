@@ -1,0 +1,22 @@
+/* The subcommands, one file each. They return the exit status: 0, or 1 when something failed or disagreed. */
+#ifndef BENCH_SUBCOMMANDS_H
+#define BENCH_SUBCOMMANDS_H
+
+#include <attn/sdpa.h>
+
+#include "engines.h"
+#include "options.h"
+#include "support.h"
+
+int sub_sweep(const bench_options *options);
+int sub_sdpa(const bench_options *options);
+int sub_check(const bench_options *options);
+int sub_example(const bench_options *options);
+int sub_explain(const bench_options *options);
+int sub_list(const bench_options *options);
+int sub_version(const bench_options *options);
+
+/* The operand as a problem; a mistake in it is a usage error. */
+support_case *parse_problem(const bench_options *options);
+
+#endif

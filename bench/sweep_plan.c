@@ -1,0 +1,216 @@
+/* What a sweep does with its time. The estimates need not be good: they choose repeats and draw the time left, and the
+ * run itself corrects them by its pace. */
+#include "sweep_plan.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "textbook.h"
+
+#define PRECISIONS 2
+
+/* ---- The grid ---------------------------------------------------------------------------------------------------- */
+
+static const number_list default_d_model = {{64, 256, 768, 2048}, 4}, full_d_model = {{64, 256, 768, 2048, 4096}, 5};
+static const number_list default_len = {{64, 128, 256, 512, 1024, 2048, 4096}, 7},
+                         full_len = {{64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384}, 9};
+
+/* Where double is run too when no precision is asked for: small enough to cost little, large enough to show it. */
+static bool in_double_part(int64_t d_model, int64_t len) {
+    return d_model <= 768 && len <= 1024 && (len == 64 || len == 256 || len == 1024);
+}
+
+bool sweep_plan_grid(sweep_plan *plan, const bench_options *o) {
+    *plan = (sweep_plan){.engines = o->engines ? o->engines : ENGINES_DEFAULT};
+    plan->d_model = o->d_model.count ? o->d_model : o->full ? full_d_model : default_d_model;
+    plan->len = o->len.count ? o->len : o->full ? full_len : default_len;
+    plan->budget = o->budget > 0 ? o->budget : o->full ? 1800 : 120;
+    plan->cell = calloc(SWEEP_MAX_CELLS, sizeof *plan->cell);
+    if (!plan->cell)
+        return false;
+    for (int dtype = 0; dtype < PRECISIONS; dtype++)
+        for (int i = 0; i < plan->d_model.count; i++)
+            for (int j = 0; j < plan->len.count; j++) {
+                int64_t d_model = plan->d_model.item[i], len = plan->len.item[j];
+                bool wanted =
+                    o->dtypes ? (o->dtypes & 1u << dtype) != 0 : dtype == ATTN_F32 || in_double_part(d_model, len);
+                if (!wanted)
+                    continue;
+                plan->dtypes |= 1u << dtype;
+                plan->cell[plan->count++] = (sweep_cell){.d_model = d_model, .len = len, .dtype = (attn_dtype)dtype};
+            }
+    return true;
+}
+
+void sweep_plan_free(sweep_plan *plan) {
+    free(plan->cell);
+    plan->cell = NULL;
+    plan->count = 0;
+}
+
+/* ---- Estimates --------------------------------------------------------------------------------------------------- */
+
+/* Rough costs of this machine in seconds, good to a factor of two. */
+static const double oracle_term = 2.5e-9;    /* one product in long double, along memory */
+static const double oracle_column = 6e-9;    /* the same, down a column of W */
+static const double random_number = 4e-8;    /* one normal number */
+static const double library_share = 0.75;    /* of the BLAS product's rate, for projection and attention */
+static const double call_overhead = 3e-5;    /* of one library call */
+static const double long_run = 1.2;          /* longer library runs are timed once */
+static const double warm_up_limit = 0.05;    /* longer runs need no warm-up but the check */
+static const double memory_per_second = 5e8; /* elements poisoned and compared on the way */
+
+/* Rows of attention that are checked: fewer where a row is dear. */
+static int64_t oracle_rows(const sweep_cell *cell) {
+    double row = (double)cell->len * 128 * oracle_term;
+    double rows = 0.02 / row;
+    return rows < 3 ? 3 : rows > 12 ? 12 : (int64_t)rows;
+}
+
+static double chain_flops(const sweep_cell *cell) {
+    double n = (double)cell->len, d = (double)cell->d_model;
+    return 6 * n * d * d + 4 * n * n * d;
+}
+
+/* GFLOP/s of the projection loops on a product of the middle of the grid. */
+static double loop_gflops(engine_id id) {
+    enum { rows = 8, d = 256 };
+    float *x = calloc((size_t)(rows * d + d * d + rows * d), sizeof *x);
+    if (!x)
+        return 1;
+    double start = timing_now();
+    for (int i = 0; i < 3; i++)
+        (id == ENGINE_NAIVE ? textbook_project_f32 : cache_ordered_project_f32)(rows, d, d, x, d, x + rows * d, d,
+                                                                                x + rows * d + d * d, d);
+    double gflops = 1e-9 * 3 * 2.0 * rows * d * d / (timing_now() - start);
+    free(x);
+    return gflops;
+}
+
+/* Check and timed runs of one engine whose run takes `run` seconds. */
+static double engine_seconds(const sweep_plan *plan, const sweep_cell *cell, engine_id id, double run, double row) {
+    double check = run + (double)oracle_rows(cell) * (double)cell->len * 128 * oracle_term +
+                   4 * (double)cell->len * (double)cell->d_model / memory_per_second;
+    double timed = run * plan->goal.min_samples;
+    if (timed < plan->goal.floor_seconds)
+        timed = plan->goal.floor_seconds;
+    if (cell->once && !engine_is_loops(id))
+        return check + run;
+    return check + timed + (engine_is_loops(id) ? 4 * row : run < warm_up_limit ? run : 0);
+}
+
+static void estimate(sweep_plan *plan, const peaks *ceilings, const double *loops) {
+    for (int i = 0; i < plan->count; i++) {
+        sweep_cell *cell = &plan->cell[i];
+        double n = (double)cell->len, d = (double)cell->d_model, gflop = 1e-9 * chain_flops(cell);
+        double library = gflop / (library_share * fmax(peaks_blas(&ceilings->all[cell->dtype]), 0.1)) + call_overhead;
+        cell->once = library > long_run;
+        /* W is made for the first length of a d_model and serves all of them; so are the rows of X. */
+        bool first = i == 0 || plan->cell[i - 1].d_model != cell->d_model || plan->cell[i - 1].dtype != cell->dtype;
+        cell->setup = library / 2 + 9 * d * d * oracle_column;
+        if (first)
+            cell->setup += (3 * d * d + d * (double)plan->len.item[plan->len.count - 1]) * random_number;
+        for (int id = 0; id < ENGINE_COUNT; id++) {
+            if (!(plan->engines & ENGINE_BIT(id)))
+                continue;
+            double run = library, row = 0;
+            if (engine_is_loops((engine_id)id)) {
+                run = gflop / (loops[id] * ceilings->threads);
+                row = run / n;
+                if (run > plan->loop_seconds)
+                    run = fmax(plan->loop_seconds, 4 * row);
+            }
+            cell->engine[id] = engine_seconds(plan, cell, (engine_id)id, run, row);
+        }
+    }
+}
+
+double sweep_cell_seconds(const sweep_cell *cell) {
+    double seconds = cell->setup;
+    for (int id = 0; id < ENGINE_COUNT; id++)
+        seconds += cell->engine[id];
+    return seconds;
+}
+
+/* ---- The choice -------------------------------------------------------------------------------------------------- */
+
+/* From generous to hasty. */
+static const struct {
+    double floor_seconds;
+    int min_samples;
+    double loop_seconds;
+} levels[] = {{0.4, 7, 0.5}, {0.25, 5, 0.3}, {0.15, 3, 0.2}, {0.08, 3, 0.1}, {0.03, 3, 0.05}, {0.005, 1, 0.01}};
+#define LEVELS (int)(sizeof levels / sizeof *levels)
+#define THOROUGH_LEVELS 4 /* those that are tried before cells are left out */
+
+/* Lengths in between, which a hasty sweep can do without: every second one of the list. */
+static bool in_between(const sweep_plan *plan, const sweep_cell *cell) {
+    for (int i = 1; i < plan->len.count; i += 2)
+        if (plan->len.item[i] == cell->len)
+            return true;
+    return false;
+}
+
+static double total_seconds(const sweep_plan *plan) {
+    double sum = 0;
+    for (int i = 0; i < plan->count; i++)
+        if (!plan->cell[i].left_out)
+            sum += sweep_cell_seconds(&plan->cell[i]);
+    return sum;
+}
+
+/* The first of the first `count` levels with which the cells fit; false, at the last of them, when none does. */
+static bool fit_levels(sweep_plan *plan, const peaks *ceilings, const double *loops, double allowed, int count) {
+    for (int i = 0; i < count; i++) {
+        plan->goal = (timing_goal){.floor_seconds = levels[i].floor_seconds,
+                                   .min_samples = levels[i].min_samples,
+                                   .max_samples = TIMING_MAX_SAMPLES};
+        plan->loop_seconds = levels[i].loop_seconds;
+        estimate(plan, ceilings, loops);
+        plan->seconds = total_seconds(plan);
+        if (plan->seconds <= allowed)
+            return true;
+    }
+    return false;
+}
+
+static void leave_out_largest(sweep_plan *plan) {
+    sweep_cell *largest = NULL;
+    for (int i = 0; i < plan->count; i++)
+        if (!plan->cell[i].left_out && (!largest || sweep_cell_seconds(&plan->cell[i]) > sweep_cell_seconds(largest)))
+            largest = &plan->cell[i];
+    largest->left_out = true;
+}
+
+static int cells_left(const sweep_plan *plan) {
+    int n = 0;
+    for (int i = 0; i < plan->count; i++)
+        n += !plan->cell[i].left_out;
+    return n;
+}
+
+void sweep_plan_fit(sweep_plan *plan, const peaks *ceilings, double used) {
+    double loops[ENGINE_COUNT] = {
+        [ENGINE_NAIVE] = loop_gflops(ENGINE_NAIVE), [ENGINE_CACHE] = loop_gflops(ENGINE_CACHE)};
+    double allowed = plan->budget - used;
+    if (fit_levels(plan, ceilings, loops, allowed, THOROUGH_LEVELS))
+        return;
+    if (plan->dtypes == (1u << ATTN_F32 | 1u << ATTN_F64)) {
+        for (int i = 0; i < plan->count; i++)
+            plan->cell[i].left_out |= plan->cell[i].dtype == ATTN_F64;
+        if (fit_levels(plan, ceilings, loops, allowed, THOROUGH_LEVELS))
+            return;
+    }
+    for (int i = 0; i < plan->count; i++)
+        plan->cell[i].left_out |= in_between(plan, &plan->cell[i]);
+    while (!fit_levels(plan, ceilings, loops, allowed, LEVELS) && cells_left(plan) > 1)
+        leave_out_largest(plan);
+}
+
+measure_settings sweep_cell_settings(const sweep_plan *plan, const sweep_cell *cell, uint64_t seed) {
+    measure_settings s = {
+        .goal = plan->goal, .loop_seconds = plan->loop_seconds, .oracle_rows = oracle_rows(cell), .seed = seed};
+    s.goal.warm_up = !cell->once;
+    return s;
+}

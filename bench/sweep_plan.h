@@ -1,0 +1,45 @@
+/* What a sweep does with its time: the grid, an estimate of every cell, and the choice of what fits the budget. */
+#ifndef BENCH_SWEEP_PLAN_H
+#define BENCH_SWEEP_PLAN_H
+
+#include "engines.h"
+#include "measure.h"
+#include "options.h"
+#include "peaks.h"
+
+/* One d_model, length and precision with all engines. */
+typedef struct sweep_cell {
+    int64_t d_model, len;
+    attn_dtype dtype;
+    bool left_out;               /* does not fit the budget */
+    bool once;                   /* so large that one timed run is enough */
+    double setup;                /* seconds: data, the checked projection, the oracle's projection */
+    double engine[ENGINE_COUNT]; /* seconds: check and timed runs; 0 = not asked for */
+} sweep_cell;
+
+#define SWEEP_MAX_CELLS (2 * LIST_MAX * LIST_MAX)
+
+typedef struct sweep_plan {
+    sweep_cell *cell; /* in the order of the run: precision, d_model, length */
+    int count;
+    number_list d_model, len;
+    unsigned engines, dtypes;
+    double budget, seconds; /* allowed; estimated for what is not left out */
+    timing_goal goal;
+    double loop_seconds; /* one run of the loops without BLAS, longer ones are sampled */
+} sweep_plan;
+
+/* The grid of the options, nothing estimated. False for lack of memory. */
+bool sweep_plan_grid(sweep_plan *plan, const bench_options *options);
+
+/* Estimates every cell from the ceilings and a short run of the loops, then chooses repeats and cells so that all is
+ * done within the budget less `used` seconds: first fewer repeats, then no doubles, then every second length, then
+ * without the largest cells. */
+void sweep_plan_fit(sweep_plan *plan, const peaks *ceilings, double used);
+
+void sweep_plan_free(sweep_plan *plan);
+
+double sweep_cell_seconds(const sweep_cell *cell);
+measure_settings sweep_cell_settings(const sweep_plan *plan, const sweep_cell *cell, uint64_t seed);
+
+#endif
