@@ -295,8 +295,8 @@ ATTN_API attn_status attn_merge_init(attn_merge *merge, size_t struct_size);
  *   intersect; other overlaps are undefined.
  * Empty rows and NaN: a part whose lse is -Inf is empty: its out is not read, and without a sink the other part is
  *   the result, bit for bit. Two empty parts give out 0, lse -Inf, sink or not. An lse of NaN or +Inf makes the row and
- * its lse NaN. A NaN in out_a or out_b reaches its column. A sink of -Inf takes nothing, one of NaN or +Inf makes the
- *   rows of its head NaN unless they are empty, and leaves lse alone.
+ * its lse NaN. A NaN in out_a or out_b reaches its column. A sink of -Inf takes nothing, one of +Inf
+ *   everything; one of NaN makes the rows of its head NaN unless they are empty; lse never sees it.
  * Accuracy: within 4 eps max(|out_a|, |out_b|) of the formula, lse within eps max(1, |lse|); errors of lse_a and lse_b
  *   come on top: one of d in their difference changes out by at most d/4 |out_a - out_b|.
  * Threads: blocks of rows over context->threads; bits independent of their number. Memory: none.

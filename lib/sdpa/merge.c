@@ -72,9 +72,9 @@ static attn_status check_arrays(const merge_call *call) {
 
 /* ---- Work ---- */
 
-/* e^(x - max), 0 for an x of -Inf even where the maximum is -Inf as well. */
+/* e^(x - max), where the difference of equal infinities counts as 0, but nothing comes of an x of -Inf. */
 static double share(double x, double max) {
-    return x == -INFINITY ? 0 : exp(x - max);
+    return x == -INFINITY ? 0 : x == max ? 1 : exp(x - max);
 }
 
 static void merge_row(const merge_call *call, const real *out_a, double lse_a, const real *out_b, double lse_b,
@@ -85,7 +85,7 @@ static void merge_row(const merge_call *call, const real *out_a, double lse_a, c
     bool empty = max == -INFINITY;
     if (lse != NULL)
         *lse = (real)(empty ? max : max + log(share(lse_a, max) + share(lse_b, max)));
-    if (empty || !number || !(sink < INFINITY)) {
+    if (empty || !number || isnan(sink)) {
         for (int64_t c = 0; c < v_dim; c++)
             out[c] = empty ? 0 : (real)NAN;
         return;
