@@ -22,13 +22,15 @@ typedef real vector __attribute__((vector_size(BENCH_VECTOR_BYTES)));
 #define ACCUMULATORS 12
 
 static double multiply_add(int64_t rounds, double *sink) {
+    /* Volatile, or the compiler would find sums that never change and leave them out. */
+    volatile real half = (real)0.5, one = 1;
     vector acc[ACCUMULATORS], factor, term;
     for (int lane = 0; lane < LANES; lane++) {
-        factor[lane] = (real)0.5;
-        term[lane] = (real)(1 + lane);
+        factor[lane] = half;
+        term[lane] = one;
     }
     for (int i = 0; i < ACCUMULATORS; i++)
-        acc[i] = term * (real)i;
+        acc[i] = term * (one + (real)i);
     for (int64_t r = 0; r < rounds; r++) {
         for (int i = 0; i < ACCUMULATORS; i++)
             acc[i] = acc[i] * factor + term;

@@ -280,13 +280,32 @@ static void take_option(const option_entry *entry, const char *value, bench_opti
     }
 }
 
-/* Options of one subcommand for getopt_long; val is the key. */
-static void make_long_options(subcommand_id sub, struct option *list) {
+/* Options of the subcommands (bits 1 << subcommand_id) for getopt_long; val is the key. */
+static void make_long_options(unsigned subcommands, struct option *list) {
     int n = 0;
     for (const option_entry *e = option_table; e->name; e++)
-        if (e->subcommands & 1u << sub)
+        if (e->subcommands & subcommands)
             list[n++] = (struct option){e->name, e->argument ? required_argument : no_argument, NULL, e->key};
     list[n] = (struct option){0};
+}
+
+/* The first word that is no option names the subcommand, sweep when there is none; it is moved to argv[1], where it
+ * takes the place of the program's name. *moved tells whether there was one. */
+static subcommand_id take_subcommand(int argc, char **argv, bool *moved) {
+    struct option list[32];
+    make_long_options(EVERY, list);
+    opterr = 0;
+    optind = 1;
+    while (getopt_long(argc, argv, "+:hq", list, NULL) != -1)
+        ;
+    *moved = optind < argc;
+    if (!*moved)
+        return SUB_SWEEP;
+    char *word = argv[optind];
+    subcommand_id sub = find_subcommand(word);
+    memmove(argv + 2, argv + 1, (size_t)(optind - 1) * sizeof *argv);
+    argv[1] = word;
+    return sub;
 }
 
 static const option_entry *find_option(int key) {
@@ -318,16 +337,12 @@ static void describe_word(char **words, char *text, size_t size) {
 
 subcommand_id options_parse(int argc, char **argv, bench_options *o) {
     *o = (bench_options){.threads = 1, .seed = 1, .min_time = -1};
-    subcommand_id sub = SUB_SWEEP;
-    int first = 0; /* the word that takes the place of the program's name */
-    if (argc > 1 && argv[1][0] != '-') {
-        sub = find_subcommand(argv[1]);
-        first = 1;
-    }
+    bool named;
+    subcommand_id sub = take_subcommand(argc, argv, &named);
+    int first = named; /* words before those that belong to the subcommand */
     struct option list[32];
-    make_long_options(sub, list);
-    opterr = 0;
-    optind = 1;
+    make_long_options(1u << sub, list);
+    optind = 0; /* getopt begins anew */
     for (;;) {
         int key = getopt_long(argc - first, argv + first, ":hq", list, NULL);
         if (key == -1)
@@ -342,9 +357,14 @@ subcommand_id options_parse(int argc, char **argv, bench_options *o) {
         describe_word(argv + first, word, sizeof word);
         if (key == ':')
             usage_error("%s: a value is needed (see attn-bench help %s)", word, subcommand_table[sub].name);
-        if (key == '?')
-            usage_error("%s: no option of %s (see attn-bench help %s)", word, subcommand_table[sub].name,
-                        subcommand_table[sub].name);
+        if (key == '?') {
+            char known[256] = "";
+            for (const struct option *l = list; l->name; l++) {
+                size_t used = strlen(known);
+                snprintf(known + used, sizeof known - used, "%s--%s", used ? ", " : "", l->name);
+            }
+            usage_error("%s: no option of %s; %s are accepted", word, subcommand_table[sub].name, known);
+        }
         take_option(find_option(key == 'q' ? KEY_QUIET : key), optarg, o);
     }
     check_operands(sub, argc - first - optind, argv + first + optind, o);

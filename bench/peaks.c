@@ -11,9 +11,13 @@
 #include "team.h"
 #include "timing.h"
 
-#define WINDOWS 4
-static const double window_seconds = 0.015;
+/* Short windows, so that some of them see the processor alone even when other programs run; a window holds at least one
+ * unit of work. */
+#define WINDOWS 16
+#define WINDOWS_LARGE 5
+static const double window_seconds = 0.003;
 static const int large_size = 1024;
+static const double large_seconds = 0.005; /* a smaller product will do where it takes that long already */
 
 /* ---- One loop on several threads --------------------------------------------------------------------------------- */
 
@@ -23,6 +27,7 @@ typedef double (*work_unit)(const void *job, void *data);
 typedef struct ceiling {
     work_unit unit;
     const void *job;
+    int windows;
     void *data[TEAM_MAX_WORKERS];
     double rate[TEAM_MAX_WORKERS][WINDOWS];
 } ceiling;
@@ -32,7 +37,7 @@ static void run_windows(void *argument, int worker, int workers) {
     (void)workers;
     blas_peak_one_thread();
     c->unit(c->job, c->data[worker]);
-    for (int w = 0; w < WINDOWS; w++) {
+    for (int w = 0; w < c->windows; w++) {
         double start = timing_now(), done = 0, now;
         do {
             done += c->unit(c->job, c->data[worker]);
@@ -46,7 +51,7 @@ static void run_windows(void *argument, int worker, int workers) {
 static double best_rate(ceiling *c, int threads) {
     team_run(threads, run_windows, c);
     double best = 0;
-    for (int w = 0; w < WINDOWS; w++) {
+    for (int w = 0; w < c->windows; w++) {
         double sum = 0;
         for (int t = 0; t < threads; t++)
             sum += c->rate[t][w];
@@ -150,7 +155,16 @@ static void measure_products(peak_rates *rates, attn_dtype dtype, int threads, c
         }
     if (complete) {
         product p = {dtype, false, large_size, large_size, large_size};
+        for (int size = 256; size < large_size; size *= 2) {
+            p.m = p.n = p.k = size;
+            double start = timing_now();
+            product_unit(&p, c->data[0]);
+            if (timing_now() - start > large_seconds)
+                break;
+            p.m = p.n = p.k = large_size;
+        }
         c->job = &p;
+        c->windows = WINDOWS_LARGE;
         rates->large = 1e-9 * best_rate(c, threads);
     }
     for (int t = 0; t < threads; t++)
@@ -162,6 +176,7 @@ static void measure_rates(peak_rates *rates, attn_dtype dtype, int threads) {
     *rates = (peak_rates){.measured = true, .fma_isa = "none"};
     if (!c)
         return;
+    c->windows = WINDOWS;
     measure_fma(rates, dtype, threads, c);
     measure_products(rates, dtype, threads, c);
     free(c);
@@ -211,6 +226,7 @@ double peaks_read(peaks *p, double bytes) {
         memset(memory, 0, total);
         reading r = {list[usable_loops(list) - 1][0], part};
         c->unit = read_unit;
+        c->windows = total < (size_t)64 << 20 ? WINDOWS : WINDOWS_LARGE;
         c->job = &r;
         for (int t = 0; t < threads; t++)
             c->data[t] = memory + (size_t)t * part;

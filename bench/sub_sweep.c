@@ -313,8 +313,8 @@ int sub_sweep(const bench_options *options) {
     sweep_plan_fit(&s->plan, &s->ceilings, timing_now() - start);
     if (!options->quiet) {
         report_peaks(&s->ceilings, s->text);
-        fprintf(s->text, "  plan             %d cells, about %.0f s of %.0f s\n", s->plan.count, s->plan.seconds,
-                s->plan.budget);
+        fprintf(s->text, "  %-16s %d of %d points, about %.0f s of %.0f s\n", "plan", sweep_plan_cells(&s->plan),
+                s->plan.count, s->plan.seconds, s->plan.budget);
         fflush(s->text);
     }
     progress_begin(&s->bar, s->plan.seconds, options->quiet);

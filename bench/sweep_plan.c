@@ -100,6 +100,15 @@ static double engine_seconds(const sweep_plan *plan, const sweep_cell *cell, eng
     return check + timed + (engine_is_loops(id) ? 4 * row : run < warm_up_limit ? run : 0);
 }
 
+/* True when no cell before this one has made the arrays that it needs. */
+static bool first_of_data(const sweep_plan *plan, int i) {
+    const sweep_cell *cell = &plan->cell[i];
+    for (int j = 0; j < i; j++)
+        if (!plan->cell[j].left_out && plan->cell[j].d_model == cell->d_model && plan->cell[j].dtype == cell->dtype)
+            return false;
+    return true;
+}
+
 static void estimate(sweep_plan *plan, const peaks *ceilings, const double *loops) {
     for (int i = 0; i < plan->count; i++) {
         sweep_cell *cell = &plan->cell[i];
@@ -107,7 +116,7 @@ static void estimate(sweep_plan *plan, const peaks *ceilings, const double *loop
         double library = gflop / (library_share * fmax(peaks_blas(&ceilings->all[cell->dtype]), 0.1)) + call_overhead;
         cell->once = library > long_run;
         /* W is made for the first length of a d_model and serves all of them; so are the rows of X. */
-        bool first = i == 0 || plan->cell[i - 1].d_model != cell->d_model || plan->cell[i - 1].dtype != cell->dtype;
+        bool first = !cell->left_out && first_of_data(plan, i);
         cell->setup = library / 2 + 9 * d * d * oracle_column;
         if (first)
             cell->setup += (3 * d * d + d * (double)plan->len.item[plan->len.count - 1]) * random_number;
@@ -178,12 +187,12 @@ static bool fit_levels(sweep_plan *plan, const peaks *ceilings, const double *lo
 static void leave_out_largest(sweep_plan *plan) {
     sweep_cell *largest = NULL;
     for (int i = 0; i < plan->count; i++)
-        if (!plan->cell[i].left_out && (!largest || sweep_cell_seconds(&plan->cell[i]) > sweep_cell_seconds(largest)))
+        if (!plan->cell[i].left_out && (!largest || chain_flops(&plan->cell[i]) > chain_flops(largest)))
             largest = &plan->cell[i];
     largest->left_out = true;
 }
 
-static int cells_left(const sweep_plan *plan) {
+int sweep_plan_cells(const sweep_plan *plan) {
     int n = 0;
     for (int i = 0; i < plan->count; i++)
         n += !plan->cell[i].left_out;
@@ -204,7 +213,7 @@ void sweep_plan_fit(sweep_plan *plan, const peaks *ceilings, double used) {
     }
     for (int i = 0; i < plan->count; i++)
         plan->cell[i].left_out |= in_between(plan, &plan->cell[i]);
-    while (!fit_levels(plan, ceilings, loops, allowed, LEVELS) && cells_left(plan) > 1)
+    while (!fit_levels(plan, ceilings, loops, allowed, LEVELS) && sweep_plan_cells(plan) > 1)
         leave_out_largest(plan);
 }
 

@@ -37,6 +37,9 @@ bool sweep_plan_grid(sweep_plan *plan, const bench_options *options);
  * without the largest cells. */
 void sweep_plan_fit(sweep_plan *plan, const peaks *ceilings, double used);
 
+/* Cells that are not left out. */
+int sweep_plan_cells(const sweep_plan *plan);
+
 void sweep_plan_free(sweep_plan *plan);
 
 double sweep_cell_seconds(const sweep_cell *cell);

@@ -47,14 +47,16 @@ static inline bool attn_next_block(attn_blocks *blocks, attn_block *block) {
     return true;
 }
 
-/* As many workers as the call may have, but no more than there are blocks. */
-static inline int attn_block_workers(const attn_blocks *blocks, const attn_resources *resources) {
-    return (int)attn_smaller(attn_threads_here(resources->threads), blocks->queue.count);
+/* As many workers as the call may have, but no more than there are blocks, nor than have least_work each. */
+static inline int attn_block_workers(const attn_blocks *blocks, const attn_resources *resources, int64_t work,
+                                     int64_t least_work) {
+    int64_t useful = attn_smaller(blocks->queue.count, work / least_work + 1);
+    return (int)attn_smaller(attn_threads_here(resources->threads), useful);
 }
 
 /* ---- Rows -------------------------------------------------------------------------------------------------------- */
 
-/* Elements of a block of a row-wise stage: some microseconds of work, so that a thread is not started for less. */
+/* Elements of a block of a row-wise stage: some ten microseconds of work, so that a thread is not started for less. */
 enum { ATTN_ROW_BLOCK_ELEMENTS = 32768 };
 
 typedef struct attn_row_job {
@@ -81,7 +83,9 @@ static inline attn_status attn_for_each_row(const attn_resources *resources, int
         .work = work,
         .argument = argument,
     };
-    return attn_run_workers(resources, attn_block_workers(&job.blocks, resources), attn_work_on_rows, &job);
+    return attn_run_workers(
+        resources, attn_block_workers(&job.blocks, resources, attn_mul_saturated(rows, cols), ATTN_ROW_BLOCK_ELEMENTS),
+        attn_work_on_rows, &job);
 }
 
 #endif

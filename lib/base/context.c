@@ -1,6 +1,9 @@
 /* Threads and memory of one call. */
+#define _GNU_SOURCE /* RTLD_DEFAULT */
 #include "base/context.h"
 
+#include <dlfcn.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,8 +21,13 @@
 /* The process that loaded the library. In a forked child libgomp would wait for threads that are gone. */
 static pid_t loading_process;
 
+/* The first OpenMP in the process: the program's, which need not be the one that libattn was built with. NULL when the
+ * program and its libraries use none. */
+static int (*program_omp_get_level)(void);
+
 __attribute__((constructor)) static void remember_process(void) {
     loading_process = getpid();
+    program_omp_get_level = (int (*)(void))dlsym(RTLD_DEFAULT, "omp_get_level");
 }
 
 /* Large blocks start on a huge page and ask for huge pages: 28.9 against 22 to 26 GB/s of read bandwidth
@@ -81,15 +89,19 @@ attn_status attn_resolve_context(const attn_context *context, attn_resources *re
     return ATTN_OK;
 }
 
-int attn_threads_here(int most) {
-    if (getpid() != loading_process)
-        return 1;
+/* By the level: omp_in_parallel() is 0 in a region of one thread. */
+static bool in_parallel_region(void) {
 #ifdef _OPENMP
-    /* omp_in_parallel() is 0 in a region of one thread, the level is not */
     if (omp_get_level() > 0)
-        return 1;
+        return true;
 #endif
-    return most < 1 ? 1 : most;
+    return program_omp_get_level != NULL && program_omp_get_level() > 0;
+}
+
+int attn_threads_here(int most) {
+    if (most < 1 || getpid() != loading_process || in_parallel_region())
+        return 1;
+    return most;
 }
 
 attn_status attn_run_workers(const attn_resources *resources, int workers, attn_parallel_body body, void *argument) {
@@ -102,8 +114,10 @@ attn_status attn_run_workers(const attn_resources *resources, int workers, attn_
         return failure == 0 ? ATTN_OK : attn_fail(ATTN_ERR_THREADS, "context: parallel_for returned %d", failure);
     }
 #ifdef _OPENMP
+    /* numbered here: with a second OpenMP in the process omp_get_thread_num() might be the other one's */
+    int next_worker = 0;
 #pragma omp parallel num_threads(workers)
-    body(argument, omp_get_thread_num());
+    body(argument, __atomic_fetch_add(&next_worker, 1, __ATOMIC_RELAXED));
 #else
     for (int worker = 0; worker < workers; worker++)
         body(argument, worker);

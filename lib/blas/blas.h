@@ -35,8 +35,9 @@ attn_status attn_blas_check(void);
 
 /* The guard. Between enter and leave, BLAS calls of this thread run on one thread. Every thread that calls gemm holds
  * its own guard; the thread that starts workers holds one around them too. leave puts the caller's settings back. */
+enum { ATTN_BLAS_MAX_RUNTIMES = 2 };
 typedef struct attn_blas_guard {
-    int saved_threads;
+    int saved_threads[ATTN_BLAS_MAX_RUNTIMES]; /* of this thread, where the setting belongs to threads */
 } attn_blas_guard;
 void attn_blas_enter(attn_blas_guard *guard);
 void attn_blas_leave(attn_blas_guard *guard);
@@ -54,5 +55,10 @@ typedef enum attn_blas_flavour {
     ATTN_BLAS_OPENMP
 } attn_blas_flavour;
 attn_blas_flavour attn_blas_flavour_in_use(void);
+
+/* A function of the BLAS library in use, or of a library that it needs; NULL when there is none of that name. `linked`
+ * is a weak reference to it, for BLAS libraries linked statically. */
+void *attn_blas_function(const char *name, const void *linked);
+#define ATTN_BLAS_FUNCTION(name) attn_blas_function(#name, (const void *)(name))
 
 #endif

@@ -17,6 +17,9 @@ typedef blasint blas_int;
 typedef int blas_int;
 #endif
 
+_Static_assert(sizeof(blas_int) * 8 == ATTN_BLAS_INTEGER_BITS,
+               "cblas.h has 64-bit integers without a suffix in its names: use a BLAS library with 32-bit integers");
+
 /* CBLAS wants leading dimensions of at least 1 and at least the row size, for matrices of one row too. */
 static blas_int leading(int64_t stride, int64_t row_size) {
     int64_t least = stride < row_size ? row_size : stride;

@@ -1,4 +1,11 @@
-/* Which BLAS library runs in this process, asked once through symbols that may or may not be there. */
+/* Which BLAS library runs in this process, asked once through functions that it may or may not have.
+ *
+ * Several may be loaded, a program's own beside ours: the one in use is the one that our cblas_ddot belongs to. Weak
+ * references alone would not do: in a position-dependent program they are 0 when the library at link time lacks the
+ * function, whatever runs later.
+ */
+#define _GNU_SOURCE /* dladdr, RTLD_DEFAULT */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,11 +14,14 @@
 #include "base/status.h"
 #include "blas/blas.h"
 
-/* Optional symbols: NULL where the library in use is another one. */
 extern char *openblas_get_config(void) __attribute__((weak));
 extern char *openblas_get_corename(void) __attribute__((weak));
 extern int openblas_get_parallel(void) __attribute__((weak));
 extern char *bli_info_get_version_str(void) __attribute__((weak));
+extern int64_t bli_info_get_enable_openmp(void) __attribute__((weak));
+extern int64_t bli_info_get_enable_pthreads(void) __attribute__((weak));
+extern int bli_arch_query_id(void) __attribute__((weak));
+extern char *bli_arch_string(int id) __attribute__((weak));
 extern void MKL_Get_Version_String(char *text, int size) __attribute__((weak));
 
 /* Declared with 64-bit integers on purpose, see integer_width(). */
@@ -20,6 +30,7 @@ extern double cblas_ddot(int64_t n, const double *x, int64_t incx, const double 
 enum { TEXT = 128 };
 
 static struct {
+    void *library; /* for dlsym(): where the products come from */
     const char *name;
     char version[TEXT];
     const char *core;
@@ -27,6 +38,27 @@ static struct {
     int integer_bits;
     char library_line[2 * TEXT + TEXT];
 } found;
+
+/* A handle on the shared library that holds an address; RTLD_DEFAULT for the program itself. */
+static void *library_at(const void *address) {
+    Dl_info where;
+    void *library = dladdr(address, &where) != 0 ? dlopen(where.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    return library != NULL ? library : RTLD_DEFAULT;
+}
+
+static bool in_same_library(const void *a, const void *b) {
+    Dl_info where_a, where_b;
+    return dladdr(a, &where_a) != 0 && dladdr(b, &where_b) != 0 && where_a.dli_fbase == where_b.dli_fbase;
+}
+
+static void *find_function(const char *name, const void *linked) {
+    void *function = dlsym(found.library, name);
+    if (function == NULL && linked != NULL && in_same_library(linked, (const void *)cblas_ddot))
+        function = (void *)(uintptr_t)linked;
+    return function;
+}
+
+#define FIND(name) find_function(#name, (const void *)(name))
 
 static const char *flavour_name(attn_blas_flavour flavour) {
     static const char *const names[] = {"unknown", "sequential", "pthread", "openmp"};
@@ -42,26 +74,49 @@ static int integer_width(void) {
     return cblas_ddot(length, ones, 1, ones, 1) == 2 ? 32 : 64;
 }
 
+static void ask_openblas(const char *config) {
+    char *(*corename)(void) = FIND(openblas_get_corename);
+    int (*parallel)(void) = FIND(openblas_get_parallel);
+    found.name = "OpenBLAS";
+    (void)sscanf(config, "OpenBLAS %127s", found.version);
+    if (corename != NULL)
+        found.core = corename();
+    if (parallel != NULL) {
+        static const attn_blas_flavour flavours[] = {ATTN_BLAS_SEQUENTIAL, ATTN_BLAS_PTHREAD, ATTN_BLAS_OPENMP};
+        int kind = parallel();
+        found.flavour = kind >= 0 && kind <= 2 ? flavours[kind] : ATTN_BLAS_UNKNOWN;
+    }
+}
+
+static void ask_blis(const char *version) {
+    int64_t (*openmp)(void) = FIND(bli_info_get_enable_openmp);
+    int64_t (*pthreads)(void) = FIND(bli_info_get_enable_pthreads);
+    int (*core)(void) = FIND(bli_arch_query_id);
+    char *(*core_name)(int) = FIND(bli_arch_string);
+    found.name = "BLIS";
+    snprintf(found.version, TEXT, "%s", version);
+    if (core != NULL && core_name != NULL)
+        found.core = core_name(core());
+    if (openmp != NULL && pthreads != NULL)
+        found.flavour = openmp() ? ATTN_BLAS_OPENMP : pthreads() ? ATTN_BLAS_PTHREAD : ATTN_BLAS_SEQUENTIAL;
+}
+
 static void probe(void) {
+    found.library = library_at((const void *)cblas_ddot);
     found.name = "unknown CBLAS";
     found.core = "";
     found.flavour = ATTN_BLAS_UNKNOWN;
-    if (openblas_get_config != NULL) {
-        found.name = "OpenBLAS";
-        (void)sscanf(openblas_get_config(), "OpenBLAS %127s", found.version);
-        if (openblas_get_corename != NULL)
-            found.core = openblas_get_corename();
-        if (openblas_get_parallel != NULL) {
-            int parallel = openblas_get_parallel();
-            found.flavour = parallel == 0 ? ATTN_BLAS_SEQUENTIAL : parallel == 1 ? ATTN_BLAS_PTHREAD : ATTN_BLAS_OPENMP;
-        }
-    } else if (MKL_Get_Version_String != NULL) {
+    char *(*openblas_config)(void) = FIND(openblas_get_config);
+    char *(*blis_version)(void) = FIND(bli_info_get_version_str);
+    void (*mkl_version)(char *, int) = FIND(MKL_Get_Version_String);
+    if (openblas_config != NULL) {
+        ask_openblas(openblas_config());
+    } else if (mkl_version != NULL) {
         found.name = "MKL";
-        MKL_Get_Version_String(found.version, TEXT);
+        mkl_version(found.version, TEXT);
         found.version[TEXT - 1] = 0;
-    } else if (bli_info_get_version_str != NULL) {
-        found.name = "BLIS";
-        snprintf(found.version, TEXT, "%s", bli_info_get_version_str());
+    } else if (blis_version != NULL) {
+        ask_blis(blis_version());
     }
     found.integer_bits = integer_width();
     snprintf(found.library_line, sizeof found.library_line, "libattn %d.%d.%d, %s, %s%s%s%s%s %s, %d-bit integers",
@@ -73,6 +128,11 @@ static void probe(void) {
 static void probe_once(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, probe);
+}
+
+void *attn_blas_function(const char *name, const void *linked) {
+    probe_once();
+    return find_function(name, linked);
 }
 
 attn_blas_flavour attn_blas_flavour_in_use(void) {

@@ -8,6 +8,9 @@
  * Haswell type want 256 rows), small enough that a few hundred rows feed several threads. */
 enum { PRODUCT_BLOCK_ROWS = 256, PRODUCT_BLOCK_COLS = 512 };
 
+/* Multiplications that are worth starting a thread for: some ten microseconds at 25 per nanosecond. */
+enum { PRODUCT_LEAST_WORK = 262144 };
+
 /* A stride between rows that are not there is never looked at. */
 static int64_t used_stride(int64_t rows, int64_t stride) {
     return rows > 1 ? stride : 0;
@@ -56,7 +59,10 @@ attn_status REAL(attn_run_product)(const attn_resources *resources, const attn_p
     };
     if (job.blocks.queue.count == 0)
         return ATTN_OK;
-    return attn_run_blas_workers(resources, attn_block_workers(&job.blocks, resources), compute_blocks, &job);
+    int64_t results = attn_mul_saturated(product->members, attn_mul_saturated(product->m, product->n));
+    int workers =
+        attn_block_workers(&job.blocks, resources, attn_mul_saturated(results, product->k), PRODUCT_LEAST_WORK);
+    return attn_run_blas_workers(resources, workers, compute_blocks, &job);
 }
 
 /* A member is a matrix [rows, cols]; heads of one, so that checks speak of batch and row strides. */

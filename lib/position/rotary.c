@@ -181,7 +181,9 @@ attn_status REAL(attn_rotary)(const attn_context *context, const attn_rotary *ro
     int64_t block_rows = ATTN_ROW_BLOCK_ELEMENTS / token;
     call.blocks = attn_cut(call.r.batch, call.r.rows, call.pairs < 1 ? 1 : call.pairs, block_rows < 1 ? 1 : block_rows,
                            ATTN_ANGLE_PAIRS);
-    return attn_run_workers(&resources, attn_block_workers(&call.blocks, &resources), rotate_blocks, &call);
+    int64_t elements = attn_mul_saturated(attn_mul_saturated(call.r.batch, call.r.rows), token);
+    int workers = attn_block_workers(&call.blocks, &resources, elements, ATTN_ROW_BLOCK_ELEMENTS);
+    return attn_run_workers(&resources, workers, rotate_blocks, &call);
 }
 
 #if ATTN_REAL_BITS == 32

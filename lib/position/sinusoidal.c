@@ -56,5 +56,6 @@ attn_status REAL(attn_sinusoidal)(const attn_context *context, int64_t rows, int
         .p = p,
         .row_stride = row_stride,
     };
-    return attn_run_workers(&resources, attn_block_workers(&job.blocks, &resources), position_blocks, &job);
+    int workers = attn_block_workers(&job.blocks, &resources, rows * d_model, ATTN_ROW_BLOCK_ELEMENTS);
+    return attn_run_workers(&resources, workers, position_blocks, &job);
 }

@@ -15,29 +15,40 @@ typedef struct naive_row {
     real *s;       /* their scores, then their weights */
 } naive_row;
 
-/* Step 4, and a bias of -Inf. */
-static bool sees(const naive_row *row, int64_t j) {
+/* The keys first .. last of a member that the row sees by position and by the widths of mask and bias. */
+typedef struct naive_band {
+    int64_t first, last;
+} naive_band;
+
+static naive_band band_of(const naive_row *row) {
     const attn_problem *p = &row->call->plan->problem;
+    /* in double: offsets may be as large as int64, and beyond 2^53 no sequence is long enough to tell */
+    double position = (double)row->i + (double)row->member->offset;
+    double first = 0;
+    double last = (double)row->member->kv_len - 1;
+    if ((p->flags & ATTN_CAUSAL) != 0)
+        last = fmin(last, position);
+    if ((p->flags & ATTN_HAS_WINDOW) != 0 && p->window_right >= 0)
+        last = fmin(last, position + (double)p->window_right);
+    if ((p->flags & ATTN_HAS_WINDOW) != 0 && p->window_left >= 0)
+        first = fmax(first, position - (double)p->window_left);
+    if ((p->flags & ATTN_HAS_MASK_LEN) != 0)
+        last = fmin(last, (double)p->mask_len - 1);
+    if ((p->flags & ATTN_HAS_BIAS_LEN) != 0)
+        last = fmin(last, (double)p->bias_len - 1);
+    return first > last ? (naive_band){0, -1} : (naive_band){(int64_t)first, (int64_t)last};
+}
+
+/* Step 4. */
+static bool sees(const naive_row *row, naive_band band, int64_t j) {
+    if (j < band.first || j > band.last)
+        return false;
     const attn_args *args = row->call->args;
-    const attn_head *head = row->head;
-    /* key j less the position of the query, in double: offsets may be as large as int64 */
-    double ahead = (double)(j - row->i) - (double)row->member->offset;
-    if ((p->flags & ATTN_CAUSAL) != 0 && ahead > 0)
-        return false;
-    if ((p->flags & ATTN_HAS_WINDOW) != 0) {
-        if (p->window_right >= 0 && ahead > (double)p->window_right)
-            return false;
-        if (p->window_left >= 0 && -ahead > (double)p->window_left)
-            return false;
-    }
-    if ((p->flags & ATTN_HAS_MASK_LEN) != 0 && j >= p->mask_len)
-        return false;
-    if ((p->flags & ATTN_HAS_BIAS_LEN) != 0 && j >= p->bias_len)
-        return false;
-    if (args->mask != NULL &&
-        args->mask[head->b * p->mask.batch + head->q_head * p->mask.head + row->i * p->mask.row + j * p->mask.key] == 0)
-        return false;
-    return true;
+    if (args->mask == NULL)
+        return true;
+    attn_mask_strides strides = row->call->plan->problem.mask;
+    return args->mask[row->head->b * strides.batch + row->head->q_head * strides.head + row->i * strides.row +
+                      j * strides.key] != 0;
 }
 
 /* Steps 1 to 3 for key j: the score after each. */
@@ -92,9 +103,10 @@ static void score_keys(naive_row *row) {
     real *capped = wanted_row(row, args->capped);
     real *masked = wanted_row(row, args->masked);
     bool all_scores = (plan->problem.flags & ATTN_WANT_ANY) != 0;
+    naive_band band = band_of(row);
     row->count = 0;
     for (int64_t j = 0; j < row->member->kv_len; j++) {
-        bool seen = sees(row, j);
+        bool seen = sees(row, band, j);
         if (!seen && !all_scores)
             continue;
         naive_score s = score_of(row, j);

@@ -340,9 +340,10 @@ static attn_status check_pointers(const attn_problem *p, const attn_arrays *arra
 }
 
 attn_status attn_check_arrays(const attn_problem *problem, const attn_arrays *arrays) {
-    attn_extent extents[ATTN_ARRAYS];
+    attn_extent extents[ATTN_ARRAYS] = {0};
     for (int array = 0; array < ATTN_ARRAYS; array++)
-        extents[array] = extent_of(problem, arrays, array);
+        if (array_belongs(problem, array)) /* the others stay empty, without an address */
+            extents[array] = extent_of(problem, arrays, array);
     ATTN_TRY(check_pointers(problem, arrays, extents));
     ATTN_TRY(check_member_lengths(problem, &arrays->lengths));
     if (arrays->at[ATTN_LSE] != NULL) {
@@ -350,6 +351,8 @@ attn_status attn_check_arrays(const attn_problem *problem, const attn_arrays *ar
         ATTN_TRY(attn_check_no_self_overlap(&extents[ATTN_LSE]));
     }
     for (int output = ATTN_FIRST_OUTPUT; output < ATTN_ARRAYS; output++) {
+        if (arrays->at[output] == NULL)
+            continue;
         for (int input = 0; input < ATTN_FIRST_OUTPUT; input++)
             ATTN_TRY(attn_check_apart(&extents[output], &extents[input]));
         for (int other = ATTN_FIRST_OUTPUT; other < output; other++)

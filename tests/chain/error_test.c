@@ -302,8 +302,12 @@ static void test_trace(void **state) {
     TRACE_REFUSED(ATTN_ERR_OVERLAP, "q starts where w_v starts", t.w_v = t.q);
     TRACE_REFUSED(ATTN_ERR_OVERLAP, "s overlaps b_k", t.b_k = t.s + 4);
     TRACE_REFUSED(ATTN_ERR_OVERLAP, "x overlaps table", t.x = (real *)(uintptr_t)(table + 17));
-    /* more tokens than their scores have memory for, asked for or not */
-    TRACE_REFUSED(ATTN_ERR_OVERFLOW, "qk:" SPAN, t.tokens = INT64_C(1) << 31);
+    /* scores of more tokens than memory has room for */
+    REAL(attn_trace) t = example_trace(table);
+    t.tokens = INT64_C(1) << 31;
+    t.qk = matrices.qk;
+    assert_refused(ATTN_ERR_OVERFLOW, "qk:" SPAN, REAL(attn_chain_trace)(NULL, &t));
+    assert_true(all_poison(&matrices, sizeof matrices));
     free(table);
 }
 
@@ -312,6 +316,7 @@ static void test_trace_too_large(void **state) {
     (void)state;
     REAL(attn_trace) t = example_trace(input);
     t.z = output;
+    t.d_v = 0; /* an output without elements, so that it overlaps nothing */
     t.vocab = 1;
     t.tokens = INT64_C(1) << 31;
     assert_int_equal(REAL(attn_chain_trace)(NULL, &t), ATTN_ERR_OVERFLOW);

@@ -154,22 +154,23 @@ static void test_parallel_for_of_the_caller(void **state) {
     inputs_free(&in);
 }
 
-/* No more workers than there are blocks, none at all for a single block. */
+/* No more workers than there are blocks, none at all for a single block or for little work. */
 static void test_small_work_starts_no_threads(void **state) {
     (void)state;
     parallel_record record = {0};
     attn_context context = threads_context(64);
     context.parallel_for = run_backwards;
     context.parallel_data = &record;
-    enum { SMALL = 16 };
-    real *x = random_numbers(SMALL * SMALL, 1), *y = poisoned(SMALL * SMALL);
+    enum { SMALL = 16, LARGE = 520 };
+    real *x = random_numbers(LARGE * LARGE, 1), *y = poisoned(LARGE * LARGE);
     assert_ok(REAL(attn_project)(&context, 1, SMALL, SMALL, SMALL, x, 0, SMALL, x, SMALL, NULL, y, 0, SMALL));
-    assert_ok(REAL(attn_softmax)(&context, SMALL, SMALL, x, SMALL, y, SMALL));
-    assert_ok(REAL(attn_sinusoidal)(&context, SMALL, SMALL, 0, 10000, y, SMALL));
-    assert_int_equal(record.calls, 0);
     assert_ok(REAL(attn_project)(&context, SMALL, 1, SMALL, SMALL, x, SMALL, SMALL, x, SMALL, NULL, y, SMALL, SMALL));
+    assert_ok(REAL(attn_softmax)(&context, SMALL, SMALL, x, SMALL, y, SMALL));
+    assert_ok(REAL(attn_sinusoidal)(&context, 1, 2000, 0, 10000, y, 2000));
+    assert_int_equal(record.calls, 0);
+    assert_ok(REAL(attn_project)(&context, 1, LARGE, LARGE, LARGE, x, 0, LARGE, x, LARGE, NULL, y, 0, LARGE));
     assert_int_equal(record.calls, 1);
-    assert_int_equal(record.most_workers, SMALL);
+    assert_int_equal(record.most_workers, 6);
     free(x);
     free(y);
 }

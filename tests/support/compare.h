@@ -1,11 +1,11 @@
 /* Results against the oracle.
  *
  * Tolerances, eps = 2^-23 (float) or 2^-52 (double), per row:
- *   out      3 eps max|V| for data=normal with the default scale, no option that changes scores, and at most 4096 keys;
- *            else (3 + 1.5 max|s|) eps max|V|; max over the keys that the row sees
- *   lse      (3 + 1.5 max|s|) eps max(1, |lse|)
- *   weights  (3 + 1.5 max|s|) eps
- *   scores, capped, masked   (3 + 1.5 max|s|) eps max(1, |s|)
+ *   out      3 eps max|V| for data=normal with the default scale, no option that changes scores, head_dim of 16 or more
+ *            and 32 to 4096 keys seen; else (3 + 1.5 max|s|) eps max|V|; max over the keys that the row sees
+ *   lse      (3 + 1.5 max m) eps max(1, |lse|), m = |scale| sum |q_c k_c| of a key, taken through the steps
+ *   weights  (3 + 1.5 max m) eps
+ *   scores, capped, masked   (3 + 1.5 m) eps, m of their own key
  * With the environment variable ATTN_UNDER_VALGRIND=1, double tolerances are SUPPORT_VALGRIND_FACTOR times as wide:
  * valgrind computes long double in 64 bits.
  * NaN where none is expected fails, and so does anything but what the rules demand where they demand NaN, 0 or -Inf.

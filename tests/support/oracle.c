@@ -19,13 +19,16 @@ support_row *support_row_create(const support_case *c) {
     }
     row->out = malloc(cols * sizeof *row->out);
     row->out_expect = malloc(cols * sizeof *row->out_expect);
-    long double **numbers[] = {&row->scores, &row->capped, &row->masked, &row->weights};
+    long double **numbers[] = {&row->scores, &row->capped, &row->masked, &row->weights, &row->sizes, &row->magnitudes};
     support_expect **expects[] = {&row->scores_expect, &row->capped_expect, &row->masked_expect, &row->weights_expect};
     bool complete = row->out && row->out_expect;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 6; i++) {
         *numbers[i] = malloc(keys * sizeof **numbers[i]);
+        complete = complete && *numbers[i];
+    }
+    for (int i = 0; i < 4; i++) {
         *expects[i] = malloc(keys * sizeof **expects[i]);
-        complete = complete && *numbers[i] && *expects[i];
+        complete = complete && *expects[i];
     }
     if (!complete) {
         support_row_free(row);
@@ -46,6 +49,8 @@ void support_row_free(support_row *row) {
         free(row->masked_expect);
         free(row->weights);
         free(row->weights_expect);
+        free(row->sizes);
+        free(row->magnitudes);
         free(row);
     }
 }
@@ -140,23 +145,36 @@ static support_expect expect_of(long double x) {
     return isnan(x) ? SUPPORT_EXPECT_NAN : isinf(x) ? SUPPORT_EXPECT_EXACT : SUPPORT_EXPECT_NUMBER;
 }
 
-/* Scores of key j after steps 1, 2, 3 into row; returns their size as far as rounding errors go. */
-static long double score_key(const support_data *d, int64_t b, int64_t h, int64_t i, int64_t j, support_row *row) {
+/* Raises the sizes of key j to at least |x|. */
+static void raise_sizes(support_row *row, int64_t j, long double x) {
+    row->sizes[j] = fmaxl(row->sizes[j], fabsl(x));
+    row->magnitudes[j] = fmaxl(row->magnitudes[j], fabsl(x));
+}
+
+static void multiply_sizes(support_row *row, int64_t j, long double factor) {
+    row->sizes[j] *= factor;
+    row->magnitudes[j] *= factor;
+}
+
+/* Scores of key j after steps 1, 2, 3 into row, with their sizes. */
+static void score_key(const support_data *d, int64_t b, int64_t h, int64_t i, int64_t j, support_row *row) {
     const support_case *c = d->problem_case;
     const attn_problem *p = &c->problem;
     long double scale = (p->flags & ATTN_HAS_SCALE) ? (long double)p->scale : 1 / sqrtl((long double)p->head_dim);
     scale = in_precision(d->dtype, scale);
 
     /* 1. s = scale * (q . k); scale 0 reads nothing. */
-    long double score = 0, size = 0;
+    long double score = 0;
     bool unspecified = false;
+    row->sizes[j] = row->magnitudes[j] = 0;
     if (scale != 0) {
         int64_t kv_head = h / (p->q_heads / p->kv_heads);
         const void *q = at(d->dtype, d->base[SUPPORT_Q], support_index(d, SUPPORT_Q, b, h, i, 0));
         const void *k = at(d->dtype, d->base[SUPPORT_K], support_index(d, SUPPORT_K, b, kv_head, j, 0));
         dot_product qk = dot(d->dtype, p->head_dim, q, k, 1);
         score = scale * qk.sum;
-        size = fmaxl(fabsl(score), fabsl(scale) * qk.typical);
+        row->sizes[j] = fmaxl(fabsl(score), fabsl(scale) * qk.typical);
+        row->magnitudes[j] = fabsl(scale) * qk.magnitude;
         unspecified = isfinite(qk.magnitude) &&
                       (qk.magnitude > largest_finite(d->dtype) || fabsl(score) > largest_finite(d->dtype));
     }
@@ -168,7 +186,8 @@ static long double score_key(const support_data *d, int64_t b, int64_t h, int64_
         long double cap = in_precision(d->dtype, p->softcap);
         long double bend = tanhl(score / cap);
         score = cap * bend;
-        size = fmaxl(size * (1 - bend * bend), fabsl(score));
+        multiply_sizes(row, j, 1 - bend * bend);
+        raise_sizes(row, j, score);
     }
     row->capped[j] = score;
     row->capped_expect[j] = scale == 0 ? SUPPORT_EXPECT_EXACT : expect_of(score);
@@ -178,22 +197,29 @@ static long double score_key(const support_data *d, int64_t b, int64_t h, int64_
     if ((p->flags & ATTN_HAS_BIAS) && !((p->flags & ATTN_HAS_BIAS_LEN) && j >= p->bias_len)) {
         long double bias = support_get(d, SUPPORT_BIAS, b, h, i, j);
         score += bias;
-        size = score == bias && before != 0 ? 0 : fmaxl(size, fmaxl(fabsl(score), fabsl(bias)));
+        if (score == bias && before != 0) {
+            multiply_sizes(row, j, 0);
+        } else {
+            raise_sizes(row, j, score);
+            raise_sizes(row, j, bias);
+        }
     }
     if (p->flags & ATTN_HAS_ALIBI) {
         wide distance = position(c, b, i) - j;
         long double slope = support_get(d, SUPPORT_ALIBI, b, h, 0, 0);
-        long double swallowed = score;
         long double term = -slope * (long double)(distance < 0 ? -distance : distance);
+        before = score;
         score += term;
-        size = score == swallowed ? size : fmaxl(size, fmaxl(fabsl(score), fabsl(term)));
+        if (score != before) {
+            raise_sizes(row, j, score);
+            raise_sizes(row, j, term);
+        }
     }
     row->masked[j] = score;
     row->masked_expect[j] = expect_of(score);
     if (unspecified) {
         row->scores_expect[j] = row->capped_expect[j] = row->masked_expect[j] = SUPPORT_EXPECT_ANYTHING;
     }
-    return size;
 }
 
 /* ---- Rows ---------------------------------------------------------------------------------------------------- */
@@ -209,18 +235,19 @@ static void set_out(support_row *row, int64_t v_dim, long double value, support_
 static void set_absent(support_row *row, int64_t j) {
     row->scores[j] = row->capped[j] = row->masked[j] = -INFINITY;
     row->weights[j] = 0;
+    row->sizes[j] = row->magnitudes[j] = 0;
     row->scores_expect[j] = row->capped_expect[j] = row->masked_expect[j] = SUPPORT_EXPECT_EXACT;
     row->weights_expect[j] = SUPPORT_EXPECT_EXACT;
 }
 
-/* Steps 1 to 4 of all keys of the member. Weights become 0; hidden keys get the score -Inf. Sets visible and
- * max_score; returns what is expected of the row: NUMBER, NAN or ANYTHING. */
+/* Steps 1 to 4 of all keys of the member. Weights become 0; hidden keys get the score -Inf. Sets visible;
+ * returns what is expected of the row: NUMBER, NAN or ANYTHING. */
 static support_expect score_row(const support_data *d, int64_t b, int64_t h, int64_t i, int64_t keys,
                                 support_row *row) {
     support_expect expect = SUPPORT_EXPECT_NUMBER;
     for (int64_t j = 0; j < keys; j++) {
-        /* The weight's place keeps the size for the second loop. */
-        row->weights[j] = score_key(d, b, h, i, j, row);
+        score_key(d, b, h, i, j, row);
+        row->weights[j] = 0;
         row->weights_expect[j] = SUPPORT_EXPECT_NUMBER;
         bool seen = support_oracle_sees(d, b, h, i, j);
         if (seen && row->masked_expect[j] == SUPPORT_EXPECT_ANYTHING) {
@@ -230,7 +257,6 @@ static support_expect score_row(const support_data *d, int64_t b, int64_t h, int
             row->masked[j] = -INFINITY;
             row->masked_expect[j] = SUPPORT_EXPECT_EXACT;
             row->weights_expect[j] = SUPPORT_EXPECT_EXACT;
-            row->weights[j] = 0;
             continue;
         }
         row->visible++;
@@ -293,7 +319,7 @@ void support_oracle_row(const support_data *d, int64_t b, int64_t h, int64_t i, 
     bool present = i < support_case_q_len(c, b);
     int64_t keys = present ? support_case_kv_len(c, b) : 0;
     row->visible = 0;
-    row->max_score = row->max_value = 0;
+    row->max_score = row->max_magnitude = row->max_value = 0;
     for (int64_t j = keys; j < p->kv_len; j++) {
         set_absent(row, j);
     }
@@ -314,12 +340,13 @@ void support_oracle_row(const support_data *d, int64_t b, int64_t h, int64_t i, 
     bool has_sink = (p->flags & ATTN_HAS_SINK) != 0;
     long double sink = has_sink ? (long double)support_get(d, SUPPORT_SINK, 0, h, 0, 0) : (long double)-INFINITY;
     long double top = fmaxl(max, sink);
-    row->max_score = isfinite(sink) ? fabsl(sink) : 0;
+    row->max_score = row->max_magnitude = isfinite(sink) ? fabsl(sink) : 0;
     long double sum_max = 0, sum_top = 0;
     for (int64_t j = 0; j < keys; j++) {
         if (row->weights_expect[j] == SUPPORT_EXPECT_NUMBER) {
             if (row->masked[j] > max - NEGLIGIBLE_DISTANCE) {
-                row->max_score = fmaxl(row->max_score, row->weights[j]);
+                row->max_score = fmaxl(row->max_score, row->sizes[j]);
+                row->max_magnitude = fmaxl(row->max_magnitude, row->magnitudes[j]);
             }
             row->weights[j] = expl(row->masked[j] - top);
             sum_top += row->weights[j];

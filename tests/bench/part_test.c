@@ -1,0 +1,142 @@
+/* The bench's own parts: timing statistics, the team, formulas and human sizes. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "result.h"
+#include "team.h"
+#include "timing.h"
+
+/* The ceilings are not measured here. */
+double peaks_blas(const peak_rates *rates) {
+    return rates->large;
+}
+
+double peaks_read(peaks *p, double bytes) {
+    (void)p;
+    return bytes;
+}
+
+static bool sleep_a_little(void *argument) {
+    (*(int *)argument)++;
+    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    return true;
+}
+
+static void timing_reaches_samples_and_floor(void **state) {
+    (void)state;
+    int calls = 0;
+    timing_stats stats;
+    timing_goal goal = {.floor_seconds = 0, .min_samples = 4, .max_samples = 100, .warm_up = true};
+    assert_true(timing_measure(sleep_a_little, &calls, &goal, &stats));
+    assert_int_equal(calls, 5);
+    assert_int_equal(stats.samples, 4);
+    assert_true(stats.best >= 0.002 && stats.median >= stats.best);
+    assert_true(stats.spread >= 0);
+    assert_true(stats.cpu < stats.median);
+
+    goal = (timing_goal){.floor_seconds = 0.05, .min_samples = 1, .max_samples = 1000};
+    double start = timing_now();
+    assert_true(timing_measure(sleep_a_little, &calls, &goal, &stats));
+    assert_true(timing_now() - start >= 0.05);
+}
+
+static bool do_nothing(void *argument) {
+    (*(int *)argument)++;
+    return true;
+}
+
+static void short_calls_are_grouped(void **state) {
+    (void)state;
+    int calls = 0;
+    timing_stats stats;
+    timing_goal goal = {.min_samples = 3, .max_samples = 3};
+    assert_true(timing_measure(do_nothing, &calls, &goal, &stats));
+    assert_int_equal(stats.samples, 3);
+    assert_true(calls > 100);
+    assert_true(stats.best > 0 && stats.best < 1e-4);
+}
+
+static bool give_up(void *argument) {
+    return --*(int *)argument > 0;
+}
+
+static void a_call_that_gives_up_ends_the_timing(void **state) {
+    (void)state;
+    int calls = 2;
+    timing_stats stats;
+    timing_goal goal = {.min_samples = 5, .max_samples = 5};
+    assert_false(timing_measure(give_up, &calls, &goal, &stats));
+}
+
+static void mark(void *argument, int worker, int workers) {
+    assert_int_equal(workers, 5);
+    ((int *)argument)[worker]++;
+}
+
+static void every_worker_runs_once(void **state) {
+    (void)state;
+    int done[5] = {0};
+    team_run(5, mark, done);
+    for (int w = 0; w < 5; w++)
+        assert_int_equal(done[w], 1);
+}
+
+static void formulas(void **state) {
+    (void)state;
+    result_list list = {0};
+    bench_result *naive = result_add(&list);
+    naive->engine = "naive";
+    naive->flops = 2e9;
+    naive->ms_median = 1000;
+    bench_result *fused = result_add(&list);
+    fused->engine = "fused";
+    fused->flops = 2e9;
+    fused->ms_median = 40;
+    fused->ms_min = 20;
+    fused->kv_bytes = 4e6;
+    fused->fma_peak = 100;
+    assert_true(fabs(result_gflops(fused) - 50) < 1e-9);
+    assert_true(fabs(result_gflops_best(fused) - 100) < 1e-9);
+    assert_true(fabs(result_gbytes_per_s(fused) - 0.1) < 1e-9);
+    assert_true(fabs(result_share_of_peak(fused) - 0.5) < 1e-9);
+    assert_true(fabs(result_speed_up(&list, fused) - 25) < 1e-9);
+
+    /* What was not timed has no figures and is no baseline; other problems, precisions and threads neither. */
+    list.item[0].state = RESULT_FAILED;
+    assert_true(result_gflops(&list.item[0]) == 0);
+    assert_true(result_speed_up(&list, &list.item[1]) == 0);
+    list.item[0].state = RESULT_TIMED;
+    list.item[0].threads = 2;
+    assert_true(result_speed_up(&list, &list.item[1]) == 0);
+    result_list_free(&list);
+}
+
+static void human_sizes(void **state) {
+    (void)state;
+    char text[16];
+    assert_string_equal(human_bytes(0, text), "0 B");
+    assert_string_equal(human_bytes(1023, text), "1023 B");
+    assert_string_equal(human_bytes(1024, text), "1.0 KiB");
+    assert_string_equal(human_bytes(640 * 1024, text), "640 KiB");
+    assert_string_equal(human_bytes(1.5 * 1024 * 1024 * 1024, text), "1.5 GiB");
+    assert_string_equal(human_bytes(1e18, text), "909495 TiB");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(timing_reaches_samples_and_floor),
+        cmocka_unit_test(short_calls_are_grouped),
+        cmocka_unit_test(a_call_that_gives_up_ends_the_timing),
+        cmocka_unit_test(every_worker_runs_once),
+        cmocka_unit_test(formulas),
+        cmocka_unit_test(human_sizes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

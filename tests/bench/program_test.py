@@ -1,0 +1,187 @@
+"""attn-bench from outside: the worked example, checks, results for programs, mistakes in the arguments, a tiny sweep.
+
+usage: program_test.py PATH_OF_ATTN_BENCH
+"""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BENCH = sys.argv.pop(1)
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+# What users of the results may rely on.
+RESULT_FIELDS = (
+    "problem kind engine dtype threads d_model len ms_median ms_min ms_cpu ms_setup spread repeats sampled "
+    "sampled_rows flops gflops gflops_best gbytes_per_s speed_up fma_peak_gflops blas_peak_gflops "
+    "read_peak_gbytes_per_s share_of_peak bytes_workspace bytes_working_set error_max error_abs error_share"
+).split()
+MACHINE_FIELDS = "cores instruction_set date blas blas_name blas_version blas_core threads library compiler versions".split()
+
+
+def run(*arguments):
+    return subprocess.run([BENCH, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+class ProgramTest(unittest.TestCase):
+    def assert_ends(self, done, status):
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+
+    def test_example_is_the_worked_example(self):
+        done = run("example")
+        self.assert_ends(done, 0)
+        with open(os.path.join(HERE, "example.txt"), encoding="utf-8") as expected:
+            self.assertEqual(done.stdout, expected.read())
+
+    def test_sdpa_writes_json_with_every_field(self):
+        done = run("sdpa", "b1h2q64k64d16,causal", "--json", "-", "--min-time", "0.01")
+        self.assert_ends(done, 0)
+        report = json.loads(done.stdout)
+        for field in MACHINE_FIELDS:
+            self.assertIn(field, report["machine"])
+        self.assertEqual([r["engine"] for r in report["results"]], ["naive", "cache", "blas", "fused"])
+        for result in report["results"]:
+            self.assertEqual(sorted(result), sorted(RESULT_FIELDS))
+            self.assertEqual(result["problem"], "b1h2q64k64d16,causal")
+            self.assertEqual(result["dtype"], "f32")
+            self.assertEqual(result["threads"], 1)
+            # 2 * visible pairs * (head size + value size) over two heads
+            self.assertEqual(result["flops"], 2 * (64 * 65 // 2) * 32 * 2)
+            self.assertGreater(result["ms_min"], 0)
+            self.assertGreaterEqual(result["ms_median"], result["ms_min"])
+            self.assertAlmostEqual(result["gflops"], 1e-6 * result["flops"] / result["ms_median"], delta=1e-3 * result["gflops"])
+            self.assertAlmostEqual(result["gflops_best"], 1e-6 * result["flops"] / result["ms_min"], delta=1e-3 * result["gflops_best"])
+            self.assertAlmostEqual(result["gbytes_per_s"], 1e-6 * 2 * 2 * 64 * 16 * 4 / result["ms_median"], delta=1e-3 * result["gbytes_per_s"])
+            self.assertGreater(result["fma_peak_gflops"], 0)
+            self.assertGreater(result["blas_peak_gflops"], 0)
+            self.assertGreater(result["bytes_workspace"], 0)
+            self.assertGreater(result["error_max"], 0)
+            self.assertLessEqual(result["error_share"], 1)
+
+    def test_options_of_sdpa(self):
+        done = run("sdpa", "b1h4/2q3k50d8,br", "--engine", "fused,auto", "--dtype", "both", "--threads", "2",
+                   "--repeat", "3", "--min-time", "0", "--json", "-")
+        self.assert_ends(done, 0)
+        results = json.loads(done.stdout)["results"]
+        self.assertEqual([(r["engine"], r["dtype"]) for r in results],
+                         [("fused", "f32"), ("auto", "f32"), ("fused", "f64"), ("auto", "f64")])
+        for result in results:
+            self.assertEqual(result["threads"], 2)
+            self.assertGreaterEqual(result["repeats"], 3)
+            self.assertIsNone(result["speed_up"])  # nothing to compare with
+
+    def test_options_may_stand_before_the_subcommand(self):
+        done = run("--threads", "2", "--engine=blas", "check", "--dtype", "f64", "q4d8")
+        self.assert_ends(done, 0)
+        self.assertEqual(len(done.stdout.splitlines()), 2)
+
+    def test_refused_problem_is_the_librarys_sentence(self):
+        done = run("sdpa", "q4d8,want=weights", "--engine", "fused", "--json", "-", "--min-time", "0")
+        self.assert_ends(done, 0)
+        report = json.loads(done.stdout)
+        self.assertEqual(report["results"], [])
+        self.assertEqual(report["not_timed"][0]["state"], "refused")
+        self.assertRegex(report["not_timed"][0]["reason"], "weights|intermediate")
+
+    def test_check_passes(self):
+        done = run("check", "b2h6/3q37k53d17v11,causal,br,lse")
+        self.assert_ends(done, 0)
+        lines = done.stdout.splitlines()
+        self.assertEqual([line[:4] for line in lines[:8]], ["PASS"] * 8, done.stdout)
+        self.assertEqual(lines[8], "8 passed, 0 failed, 0 skipped")
+
+    def test_check_that_checks_nothing_fails(self):
+        done = run("check", "q4d8,want=weights", "--engine", "fused")
+        self.assert_ends(done, 1)
+        self.assertEqual(done.stdout[:4], "SKIP")
+
+    def test_sizes_of_zero(self):
+        for problem in ("b0q4d8", "h0q4d8", "q0d8", "q4k0d8", "q4d8v0", "b2q4d8,qlens=0:4,kvlens=4:0"):
+            for command in ("check", "explain"):
+                self.assert_ends(run(command, problem), 0)
+        for problem in ("q0d8", "b2q4d8,qlens=0:4,kvlens=4:0"):
+            self.assert_ends(run("sdpa", problem, "--min-time", "0"), 0)
+
+    def test_mistakes_are_one_line_and_status_2(self):
+        mistakes = [
+            "sdpa", "sdpa a b", "sdpa nonsense", "sdpa q0d0", "sdpa h3/2q4d8", "check", "explain", "foo", "help foo",
+            "sweep extra", "example extra", "sweep --bogus", "sweep --len 0", "sweep --len 64,,128", "sweep --len x",
+            "sweep --len 64:32:x2", "sweep --len 64:128:x1", "sweep --d-model 100", "--d-model 0", "sweep --budget 0",
+            "sweep --budget nan", "sdpa q4d8 --engine foo", "sdpa q4d8 --engine", "sdpa q4d8 --dtype f16",
+            "sdpa q4d8 --threads 0", "sdpa q4d8 --threads 1e3", "sdpa q4d8 --repeat 0", "sdpa q4d8 --min-time -1",
+            "sdpa q4d8 --len 64", "sdpa q4d8 --json - --csv -", "sweep --seed -1", "check q4d8 -x",
+            "explain q4d8 --engine cache",
+        ]
+        for mistake in mistakes:
+            with self.subTest(mistake):
+                done = run(*mistake.split())
+                self.assert_ends(done, 2)
+                self.assertEqual(done.stdout, "")
+                self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+                self.assertTrue(done.stderr.startswith("attn-bench: "), done.stderr)
+
+    def test_unwritable_file_fails(self):
+        done = run("sdpa", "q4d8", "--min-time", "0", "--engine", "blas", "--csv", os.path.join(HERE, "no", "folder"))
+        self.assert_ends(done, 1)
+        self.assertIn("cannot write CSV", done.stderr)
+
+    def test_help_and_lists(self):
+        names = ["sweep", "sdpa", "check", "example", "explain", "list", "version", "help"]
+        for name in names:
+            for arguments in (["help", name], [name, "--help"]):
+                done = run(*arguments)
+                self.assert_ends(done, 0)
+                for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "EXAMPLES"):
+                    self.assertIn("\n" + section + "\n", "\n" + done.stdout)
+                self.assertLessEqual(max(map(len, done.stdout.splitlines())), 100)
+        overview = run("--help").stdout
+        for name in names:
+            self.assertIn("\n    " + name, overview)
+        self.assertIn("libattn", run("--version").stdout)
+        self.assertIn("fused", run("list").stdout)
+        self.assertRegex(run("explain", "b1h2q64k64d16,causal").stdout, "engine: ")
+
+    def test_tiny_sweep(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "results.csv")
+            done = run("sweep", "--d-model", "64", "--len", "64", "--dtype", "f32", "--budget", "2", "--csv", file,
+                       "--json", "-")
+            self.assert_ends(done, 0)
+            with open(file, encoding="utf-8") as text:
+                lines = list(csv.DictReader(text))
+            results = json.loads(done.stdout)["results"]
+            self.assertEqual(sorted(line["engine"] for line in lines), ["blas", "cache", "fused", "naive"])
+            self.assertEqual(len(results), 4)
+            for line in lines:
+                self.assertEqual(sorted(line), sorted(RESULT_FIELDS))
+                self.assertEqual((line["kind"], line["d_model"], line["len"]), ("chain", "64", "64"))
+                # three products and one head of attention
+                self.assertEqual(float(line["flops"]), 3 * 2 * 64**3 + 2 * 64 * 64 * 128)
+                self.assertGreater(float(line["gflops"]), 0)
+            self.assertNotIn("\r", done.stderr)  # no progress bar in a pipe
+            self.assertIn("times as fast as the textbook loops", done.stderr)
+
+    def test_sampled_rows_are_marked(self):
+        done = run("sweep", "--d-model", "256", "--len", "256", "--dtype", "f32", "--budget", "1", "--engine",
+                   "naive,blas", "--json", "-")
+        self.assert_ends(done, 0)
+        naive = [r for r in json.loads(done.stdout)["results"] if r["engine"] == "naive"][0]
+        self.assertTrue(naive["sampled"])
+        self.assertGreater(naive["sampled_rows"], 0)
+        self.assertLess(naive["sampled_rows"], 256)
+        self.assertIn("~", done.stderr)
+
+    def test_budget_names_what_it_leaves_out(self):
+        done = run("sweep", "--d-model", "64,2048", "--len", "64,8192", "--budget", "2", "--json", "-")
+        self.assert_ends(done, 0)
+        left_out = [r for r in json.loads(done.stdout)["not_timed"] if r["state"] == "left out"]
+        self.assertTrue(any("q8192" in r["problem"] for r in left_out))
+        self.assertIn("left out (a budget of 2 s)", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,138 @@
+/* In a forked child: the same bits on one thread, no hang, the caller's settings. */
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "blas_test.h"
+
+enum { BLAS_THREADS = 3, CHILD_SECONDS = 60 };
+
+static call_results wanted;
+static int threads_at_start;
+
+static int set_up(void **state) {
+    (void)state;
+    assert_library_meant();
+    threads_at_start = library_threads();
+    call_results_make(&wanted);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    call_results_free(&wanted);
+    library_set_threads(threads_at_start);
+    return 0;
+}
+
+/* ---- The child --------------------------------------------------------------------------------------------------- */
+
+static int complain(attn_dtype dtype, product_call call, const char *wrong) {
+    fprintf(stderr, "child: %s: %s\n", call_name(dtype, call), wrong);
+    return 1;
+}
+
+/* Everything that a child checks; only the forking thread is there, so that it alone may compute. */
+static int check_in_child(product_call first, product_call last) {
+    const attn_context contexts[] = {context_of(4, NULL), context_of(4, pthread_workers), context_of(0, NULL)};
+    int wanted_setting = library_has_threads() ? BLAS_THREADS : 1;
+    watch_own_thread(true);
+    watch_begin();
+    for (attn_dtype dtype = ATTN_F32; dtype <= ATTN_F64; dtype++)
+        for (product_call call = first; call <= last; call++)
+            for (int i = 0; i < 3; i++) {
+                const char *wrong = call_check(dtype, call, &contexts[i], &wanted);
+                if (wrong != NULL)
+                    return complain(dtype, call, wrong);
+                if (library_threads() != wanted_setting)
+                    return complain(dtype, call, "the caller's setting is lost");
+            }
+    watch_report seen = watch_end();
+    if (seen.products == 0 || seen.foreign > 0 || seen.many_threads > 0)
+        return complain(ATTN_F32, last, "products on more than one thread, or none");
+    return 0;
+}
+
+/* Forks and returns the child's exit code; a child that hangs is killed by its alarm. */
+static int in_child(product_call first, product_call last) {
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(CHILD_SECONDS);
+        _exit(check_in_child(first, last));
+    }
+    int status = -1;
+    if (child < 0 || waitpid(child, &status, 0) != child)
+        return -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+/* ---- Tests ------------------------------------------------------------------------------------------------------- */
+
+static void check_calls_here(attn_parallel_fn parallel_for) {
+    const attn_context context = context_of(4, parallel_for);
+    for_each_call(dtype, call) assert_call_right(dtype, call, call_check(dtype, call, &context, &wanted));
+}
+
+static void test_child_of_a_parent_with_threads(void **state) {
+    (void)state;
+    library_set_threads(BLAS_THREADS);
+    check_calls_here(NULL);
+    check_calls_here(pthread_workers);
+    assert_int_equal(in_child(0, CALL_COUNT - 1), 0);
+    check_calls_here(NULL); /* and the parent goes on */
+    assert_int_equal(library_threads(), library_has_threads() ? BLAS_THREADS : 1);
+}
+
+typedef struct background {
+    pthread_t thread;
+    attn_parallel_fn parallel_for;
+    int stop;
+    const char *wrong;
+} background;
+
+static void *call_until_stopped(void *data) {
+    background *me = data;
+    const attn_context context = context_of(2, me->parallel_for);
+    for (int round = 0; !__atomic_load_n(&me->stop, __ATOMIC_ACQUIRE); round++) {
+        const char *wrong = call_check(round % 2 == 0 ? ATTN_F32 : ATTN_F64, round % CALL_COUNT, &context, &wanted);
+        me->wrong = wrong != NULL ? wrong : me->wrong;
+    }
+    return NULL;
+}
+
+/* A guard of another thread is held at the fork, by turns: the child still ends with the caller's setting. */
+static void check_forks_meanwhile(attn_parallel_fn parallel_for, int forks) {
+    library_set_threads(BLAS_THREADS);
+    background other = {.parallel_for = parallel_for};
+    assert_int_equal(pthread_create(&other.thread, NULL, call_until_stopped, &other), 0);
+    int failed = 0, code = 0;
+    for (int i = 0; i < forks && failed == 0; i++) {
+        code = in_child(i % CALL_COUNT == CALL_SDPA_NAIVE ? CALL_SCORES : i % CALL_COUNT,
+                        i % CALL_COUNT == CALL_SDPA_NAIVE ? CALL_SCORES : i % CALL_COUNT);
+        failed += code != 0;
+    }
+    __atomic_store_n(&other.stop, 1, __ATOMIC_RELEASE);
+    assert_int_equal(pthread_join(other.thread, NULL), 0);
+    assert_null(other.wrong);
+    assert_int_equal(code, 0);
+    assert_int_equal(library_threads(), library_has_threads() ? BLAS_THREADS : 1);
+}
+
+static void test_fork_while_another_thread_calls(void **state) {
+    (void)state;
+    check_forks_meanwhile(NULL, 40);
+}
+
+static void test_fork_while_workers_of_the_program_run(void **state) {
+    (void)state;
+    check_forks_meanwhile(pthread_workers, 40);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_child_of_a_parent_with_threads),
+        cmocka_unit_test(test_fork_while_another_thread_calls),
+        cmocka_unit_test(test_fork_while_workers_of_the_program_run),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,75 @@
+/* Watches every product. */
+#include "watch.h"
+
+#include <stddef.h>
+
+#include "library.h"
+
+static watch_report seen;
+static _Thread_local bool own_thread;
+
+static int add(int *counter, int count) {
+    return __atomic_add_fetch(counter, count, __ATOMIC_RELAXED);
+}
+
+static void keep_larger(int *most, int value) {
+    int before = __atomic_load_n(most, __ATOMIC_RELAXED);
+    while (value > before &&
+           !__atomic_compare_exchange_n(most, &before, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        continue;
+}
+
+void watch_begin(void) {
+    seen = (watch_report){0};
+}
+
+watch_report watch_end(void) {
+    return seen;
+}
+
+void watch_own_thread(bool own) {
+    own_thread = own;
+}
+
+static void before_product(void) {
+    add(&seen.products, 1);
+    add(&seen.many_threads, !library_would_use_one_thread());
+    add(&seen.foreign, !own_thread);
+    keep_larger(&seen.most_tasks, count_tasks());
+}
+
+static void after_product(void) {
+    keep_larger(&seen.most_tasks, count_tasks());
+}
+
+/* Enumerators as they come: all CBLAS libraries pass them as int. */
+#define WATCHED_PRODUCT(name, type)                                                                                    \
+    void __real_##name(int order, int transpose_a, int transpose_b, int m, int n, int k, type alpha, const type *a,    \
+                       int lda, const type *b, int ldb, type beta, type *c, int ldc);                                  \
+    void __wrap_##name(int order, int transpose_a, int transpose_b, int m, int n, int k, type alpha, const type *a,    \
+                       int lda, const type *b, int ldb, type beta, type *c, int ldc);                                  \
+    void __wrap_##name(int order, int transpose_a, int transpose_b, int m, int n, int k, type alpha, const type *a,    \
+                       int lda, const type *b, int ldb, type beta, type *c, int ldc) {                                 \
+        before_product();                                                                                              \
+        __real_##name(order, transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);                  \
+        after_product();                                                                                               \
+    }
+WATCHED_PRODUCT(cblas_sgemm, float)
+WATCHED_PRODUCT(cblas_dgemm, double)
+
+/* XERBLA under the names by which BLAS libraries call it; in place of theirs, which print or stop the program. */
+int xerbla_(const char *name, const int *argument, size_t length);
+int xerbla_(const char *name, const int *argument, size_t length) {
+    (void)name;
+    (void)argument;
+    (void)length;
+    return add(&seen.bad_arguments, 1);
+}
+
+void cblas_xerbla(int argument, const char *name, const char *format, ...);
+void cblas_xerbla(int argument, const char *name, const char *format, ...) {
+    (void)argument;
+    (void)name;
+    (void)format;
+    add(&seen.bad_arguments, 1);
+}

@@ -1,0 +1,152 @@
+/* Kernels over rows of a matrix: dot_rows, weighted_rows, scale_rows, all_finite, add. Matrices are as large as their
+ * rows reach, with NaN between the rows. */
+#include "kernel_test.h"
+
+#define LONGEST 130
+
+/* rows x cols of N(0, 1) with row stride ld, NaN between the rows. */
+static real *matrix(int64_t rows, int64_t cols, int64_t ld, uint64_t stream) {
+    int64_t size = rows > 0 ? (rows - 1) * ld + cols : 0;
+    real *x = poisoned(size);
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t c = 0; c < cols; c++) {
+            x[i * ld + c] = (real)support_random_normal(SEED, stream, (uint64_t)(i * cols + c));
+        }
+    }
+    return x;
+}
+
+static void test_dot_rows(void **state) {
+    const REAL(attn_kernels) *kernels = kernels_under_test(state);
+    for (int64_t dim = 0; dim <= LONGEST; dim++) {
+        int64_t keys = dim % 23, ld = dim + dim % 3;
+        real *q = normals(dim, 1, 1, 0), *k = matrix(keys, dim, ld, (uint64_t)dim + 2), *s = poisoned(keys);
+        real scale = (real)-0.37;
+        kernels->dot_rows(keys, dim, scale, q, k, ld, s);
+        for (int64_t j = 0; j < keys; j++) {
+            long double sum = 0, magnitude = 0;
+            for (int64_t c = 0; c < dim; c++) {
+                long double product = (long double)q[c] * k[j * ld + c];
+                sum += product;
+                magnitude += fabsl(product);
+            }
+            check_near("dot product", j, s[j], sum * scale,
+                       support_valgrind_factor(REAL_DTYPE) * REAL_EPS / 2 * ((double)dim / 2 + 4) * 0.37L * magnitude);
+            real alone; /* a row's bits do not depend on its place */
+            kernels->dot_rows(1, dim, scale, q, k + j * ld, ld, &alone);
+            assert_true(same_bits(&alone, s + j, 1));
+        }
+        free(q);
+        free(k);
+        free(s);
+    }
+}
+
+/* One term as the instruction set does it: rounded once with a fused multiply-add, twice without. */
+static real multiply_add(bool fused, real a, real b, real c) {
+#if ATTN_REAL_BITS == 32
+    return fused ? fmaf(a, b, c) : a * b + c;
+#else
+    return fused ? fma(a, b, c) : a * b + c;
+#endif
+}
+
+static void test_weighted_rows(void **state) {
+    const REAL(attn_kernels) *kernels = kernels_under_test(state);
+    bool fused = *(const attn_isa *)*state != ATTN_ISA_GENERIC;
+    for (int64_t dim = 0; dim <= 2 * LONGEST; dim++) {
+        int64_t keys = dim % 19, ld = dim + dim % 3;
+        real *p = normals(keys, 1, 1, 0), *v = matrix(keys, dim, ld, (uint64_t)dim + 2), *o = normals(dim, 3, 1, 0);
+        real *wanted = copied(o, dim);
+        for (int64_t c = 0; c < dim; c++) {
+            for (int64_t j = 0; j < keys; j++) {
+                wanted[c] = multiply_add(fused, p[j], v[j * ld + c], wanted[c]);
+            }
+        }
+        kernels->weighted_rows(keys, dim, p, v, ld, o);
+        assert_true(same_bits(o, wanted, dim));
+        free(p);
+        free(v);
+        free(o);
+        free(wanted);
+    }
+}
+
+static void test_scale_rows(void **state) {
+    const REAL(attn_kernels) *kernels = kernels_under_test(state);
+    for (int64_t cols = 0; cols <= LONGEST; cols++) {
+        int64_t rows = cols % 9, ld = cols + cols % 3, size = rows > 0 ? (rows - 1) * ld + cols : 0;
+        real *o = matrix(rows, cols, ld, (uint64_t)cols), *factor = normals(rows, 1, 1, 0);
+        for (int64_t i = 0; i < rows; i += 3) {
+            factor[i] = 1;
+            for (int64_t c = 0; c < cols; c += 2) { /* a NaN with a payload: left alone bit for bit */
+                memset(&o[i * ld + c], 0x7f, sizeof *o);
+            }
+        }
+        real *wanted = copied(o, size);
+        for (int64_t i = 0; i < rows; i++) {
+            for (int64_t c = 0; c < cols && factor[i] != 1; c++) {
+                wanted[i * ld + c] *= factor[i];
+            }
+        }
+        kernels->scale_rows(rows, cols, o, ld, factor);
+        assert_true(same_bits(o, wanted, size));
+        free(o);
+        free(factor);
+        free(wanted);
+    }
+}
+
+static void test_all_finite(void **state) {
+    const REAL(attn_kernels) *kernels = kernels_under_test(state);
+    const real bad[] = {real_nan, real_infinity, -real_infinity};
+    for (int64_t cols = 0; cols <= 70; cols++) {
+        int64_t rows = cols % 5, ld = cols + cols % 3;
+        real *x = matrix(rows, cols, ld, (uint64_t)cols);
+        for (int64_t i = 0; i < rows; i++) {
+            for (int64_t c = 0; c < cols; c += 3) {
+                x[i * ld + c] = c % 2 ? REAL_MAX : -REAL_MAX;
+            }
+        }
+        assert_true(kernels->all_finite(rows, cols, x, ld));
+        for (int64_t i = 0; i < rows; i++) {
+            for (int64_t c = 0; c < cols; c++) {
+                real saved = x[i * ld + c];
+                x[i * ld + c] = bad[(i + c) % 3];
+                assert_false(kernels->all_finite(rows, cols, x, ld));
+                x[i * ld + c] = saved;
+            }
+        }
+        free(x);
+    }
+}
+
+static void test_add(void **state) {
+    const REAL(attn_kernels) *kernels = kernels_under_test(state);
+    for (int64_t n = 0; n <= LONGEST; n++) {
+        real *x = normals(n, 1, 1, 0), *y = normals(n, 2, 1, 0), *z = poisoned(n), *wanted = poisoned(n);
+        for (int64_t i = 0; i < n; i++) {
+            wanted[i] = x[i] + y[i];
+        }
+        kernels->add(n, x, y, z);
+        assert_true(same_bits(z, wanted, n));
+        real *x_in_place = copied(x, n);
+        kernels->add(n, x_in_place, y, x_in_place);
+        assert_true(same_bits(x_in_place, wanted, n));
+        kernels->add(n, x, y, y);
+        assert_true(same_bits(y, wanted, n));
+        free(x);
+        free(y);
+        free(z);
+        free(wanted);
+        free(x_in_place);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_dot_rows),   cmocka_unit_test(test_weighted_rows), cmocka_unit_test(test_scale_rows),
+        cmocka_unit_test(test_all_finite), cmocka_unit_test(test_add),
+    };
+    return run_for_every_isa("kernels rows", tests, sizeof tests / sizeof *tests);
+}

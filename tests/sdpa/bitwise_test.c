@@ -1,0 +1,302 @@
+/* The same bits for any number of threads, any way of running them, any batch and either form of the call. */
+#include "sdpa_test.h"
+
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Every path: few queries with all heads of a group at once, more groups than fit a block, tiles in several blocks,
+ * members that take different paths in one batch. */
+static const char *const problems[] = {
+    "b3h6/2q5k300d17v13,causal,br,lse",
+    "h70/1q8k40d5,lse",
+    "b2h4/2q270k530d9v5,causal,br,lse",
+    "h2/1q600k530d6,causal,lse",
+    "b5h4/2q270k530d6,qlens=270:5:31:0:256,kvlens=530:300:31:7:513,causal,br,lse",
+};
+enum { PROBLEMS = sizeof problems / sizeof *problems };
+
+/* Calls `check` with every problem and engine and the results of one thread. */
+static void against_one_thread(void (*check)(trial *t, attn_engine engine, const results *one)) {
+    for (int s = 0; s < PROBLEMS; s++) {
+        trial t;
+        trial_open(&t, problems[s]);
+        for_each_engine(engine) {
+            trial_run(&t, engine, 1);
+            results one = results_of(&t);
+            check(&t, engine, &one);
+            results_free(&one);
+        }
+        trial_close(&t);
+    }
+}
+
+static void check_threads(trial *t, attn_engine engine, const results *one) {
+    static const int threads[] = {1, 2, 3, 4, 7, 0};
+    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+        trial_run(t, engine, threads[i]);
+        assert_same_results(t, one, engine, "number of threads");
+    }
+}
+
+static void test_threads(void **state) {
+    (void)state;
+    against_one_thread(check_threads);
+}
+
+/* ---- The caller's own threads ------------------------------------------------------------------------------------ */
+
+enum { MOST_WORKERS = 16 };
+
+static int run_forwards(void *data, int workers, attn_parallel_body body, void *argument) {
+    ++*(int *)data;
+    for (int worker = 0; worker < workers; worker++)
+        body(argument, worker);
+    return 0;
+}
+
+static int run_backwards(void *data, int workers, attn_parallel_body body, void *argument) {
+    ++*(int *)data;
+    for (int worker = workers - 1; worker >= 0; worker--)
+        body(argument, worker);
+    return 0;
+}
+
+typedef struct piece {
+    pthread_t thread;
+    attn_parallel_body body;
+    void *argument;
+    int worker;
+} piece;
+
+static void *run_piece(void *data) {
+    piece *p = data;
+    p->body(p->argument, p->worker);
+    return NULL;
+}
+
+static int run_on_pthreads(void *data, int workers, attn_parallel_body body, void *argument) {
+    piece pieces[MOST_WORKERS];
+    ++*(int *)data;
+    if (workers > MOST_WORKERS)
+        return 1;
+    for (int w = 0; w < workers; w++) {
+        pieces[w] = (piece){.body = body, .argument = argument, .worker = w};
+        if (pthread_create(&pieces[w].thread, NULL, run_piece, &pieces[w]) != 0)
+            abort();
+    }
+    for (int w = 0; w < workers; w++)
+        pthread_join(pieces[w].thread, NULL);
+    return 0;
+}
+
+static void check_parallel_for(trial *t, attn_engine engine, const results *one) {
+    const attn_parallel_fn ways[] = {run_forwards, run_backwards, run_on_pthreads};
+    for (int way = 0; way < 3; way++) {
+        int calls = 0;
+        attn_context context = threads_context(4);
+        context.parallel_for = ways[way];
+        context.parallel_data = &calls;
+        trial_run_in(t, engine, &context);
+        assert_same_results(t, one, engine, "parallel_for of the caller");
+        assert_int_equal(calls, 1);
+    }
+}
+
+static void test_parallel_for(void **state) {
+    (void)state;
+    against_one_thread(check_parallel_for);
+}
+
+static int refuse(void *data, int workers, attn_parallel_body body, void *argument) {
+    (void)data;
+    (void)workers;
+    (void)body;
+    (void)argument;
+    return 7;
+}
+
+static void check_failing_parallel_for(trial *t, attn_engine engine, const results *one) {
+    attn_context context = threads_context(4);
+    context.parallel_for = refuse;
+    attn_problem problem = trial_problem(t, engine);
+    assert_refused(ATTN_ERR_THREADS, "context: parallel_for returned 7",
+                   REAL(attn_sdpa)(&context, &problem, trial_args(t)));
+    trial_run(t, engine, 2);
+    assert_same_results(t, one, engine, "after a failed call");
+}
+
+static void test_failing_parallel_for(void **state) {
+    (void)state;
+    against_one_thread(check_failing_parallel_for);
+}
+
+/* ---- Where the call comes from ----------------------------------------------------------------------------------- */
+
+/* Several threads of one OpenMP region call at once, each with outputs of its own. */
+static void check_parallel_region(trial *t, attn_engine engine, const results *one) {
+    enum { CALLERS = 3 };
+    attn_context context = threads_context(4);
+    attn_problem problem = trial_problem(t, engine);
+    real_args args[CALLERS];
+    attn_status status[CALLERS] = {ATTN_OK};
+    for (int n = 0; n < CALLERS; n++) {
+        args[n] = *trial_args(t);
+        args[n].out = poisoned(one->out_count);
+        args[n].lse = poisoned(one->lse_count);
+    }
+#ifdef _OPENMP
+#pragma omp parallel for num_threads(CALLERS) schedule(static, 1)
+#endif
+    for (int n = 0; n < CALLERS; n++)
+        status[n] = REAL(attn_sdpa)(&context, &problem, &args[n]);
+    for (int n = 0; n < CALLERS; n++) {
+        assert_int_equal(status[n], ATTN_OK);
+        assert_same_bits(args[n].out, one->out, one->out_count);
+        assert_same_bits(args[n].lse, one->lse, one->lse_count);
+        free(args[n].out);
+        free(args[n].lse);
+    }
+}
+
+static void test_parallel_region(void **state) {
+    (void)state;
+    against_one_thread(check_parallel_region);
+}
+
+/* In the child of a process that has used its threads. */
+static void check_forked_child(trial *t, attn_engine engine, const results *one) {
+    enum { SECONDS = 300, RIGHT = 0, WRONG = 1 };
+    trial_run(t, engine, 4);
+    support_data_poison_outputs(&t->data);
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(SECONDS); /* libgomp waits for ever for threads that are gone */
+        attn_context context = threads_context(4);
+        attn_problem problem = trial_problem(t, engine);
+        bool right = REAL(attn_sdpa)(&context, &problem, trial_args(t)) == ATTN_OK &&
+                     same_bits(t->data.base[SUPPORT_OUT], one->out, one->out_count) &&
+                     same_bits(t->data.base[SUPPORT_LSE], one->lse, one->lse_count);
+        _exit(right ? RIGHT : WRONG);
+    }
+    int ending;
+    assert_int_equal(waitpid(child, &ending, 0), child);
+    assert_true(WIFEXITED(ending));
+    assert_int_equal(WEXITSTATUS(ending), RIGHT);
+}
+
+static void test_forked_child(void **state) {
+    (void)state;
+    against_one_thread(check_forked_child);
+}
+
+/* ---- Plans ------------------------------------------------------------------------------------------------------- */
+
+static void check_plan(trial *t, attn_engine engine, const results *one) {
+    for (int threads = 1; threads <= 3; threads++) {
+        attn_context context = threads_context(threads);
+        attn_problem problem = trial_problem(t, engine);
+        attn_plan *plan;
+        size_t bytes;
+        assert_ok(attn_plan_create(&context, &problem, REAL_DTYPE, &plan));
+        assert_ok(attn_plan_workspace(plan, &bytes));
+        void *workspace = aligned_alloc(ATTN_WORKSPACE_ALIGN, bytes);
+        assert_non_null(workspace);
+        for (int run = 0; run < 2; run++) {
+            memset(workspace, run == 0 ? 0xff : 0x7f, bytes);
+            support_data_poison_outputs(&t->data);
+            assert_ok(REAL(attn_plan_run)(plan, trial_args(t), workspace, bytes));
+            assert_same_results(t, one, engine, "plan with a workspace");
+        }
+        support_data_poison_outputs(&t->data);
+        assert_ok(REAL(attn_plan_run)(plan, trial_args(t), NULL, 0));
+        assert_same_results(t, one, engine, "plan without a workspace");
+        free(workspace);
+        attn_plan_destroy(plan);
+    }
+}
+
+static void test_plan(void **state) {
+    (void)state;
+    against_one_thread(check_plan);
+}
+
+/* One plan, other lengths in each run: each run is what a call with these lengths is. */
+static void test_plan_with_other_lengths(void **state) {
+    (void)state;
+    static const int64_t lengths[][2] = {{270, 530}, {5, 530}, {31, 17}, {0, 530}, {9, 0}, {256, 513}, {1, 1}};
+    trial t;
+    trial_open(&t, "h4/2q270k530d6,qlens=270,kvlens=530,causal,br,lse");
+    for_each_engine(engine) {
+        attn_problem problem = trial_problem(&t, engine);
+        attn_plan *plan;
+        assert_ok(attn_plan_create(NULL, &problem, REAL_DTYPE, &plan));
+        for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+            t.data.q_lens[0] = lengths[i][0];
+            t.data.kv_lens[0] = lengths[i][1];
+            trial_run(&t, engine, 2);
+            results kept = results_of(&t);
+            support_data_poison_outputs(&t.data);
+            assert_ok(REAL(attn_plan_run)(plan, trial_args(&t), NULL, 0));
+            assert_same_results(&t, &kept, engine, "plan with other lengths");
+            results_free(&kept);
+        }
+        attn_plan_destroy(plan);
+    }
+    trial_close(&t);
+}
+
+/* ---- Batches ----------------------------------------------------------------------------------------------------- */
+
+/* Each member alone, with its lengths given and with the sizes cut to them, has the bits that it has in the batch. */
+static void check_members_alone(trial *t, attn_engine engine, const results *batch) {
+    const attn_problem *whole = &t->problem_case->problem;
+    for (int64_t b = 0; b < whole->batch; b++)
+        for (int cut = 0; cut < 2; cut++) {
+            attn_problem alone = trial_problem(t, engine);
+            real_args args = *trial_args(t);
+            int64_t q_len = support_case_q_len(t->problem_case, b), kv_len = support_case_kv_len(t->problem_case, b);
+            alone.batch = 1;
+            args.q = element(t, SUPPORT_Q, b, 0, 0, 0);
+            args.k = element(t, SUPPORT_K, b, 0, 0, 0);
+            args.v = element(t, SUPPORT_V, b, 0, 0, 0);
+            args.out = element(t, SUPPORT_OUT, b, 0, 0, 0);
+            args.lse = element(t, SUPPORT_LSE, b, 0, 0, 0);
+            args.q_lens = &q_len;
+            args.kv_lens = &kv_len;
+            if (cut) {
+                alone.q_len = q_len;
+                alone.kv_len = kv_len;
+                args.q_lens = args.kv_lens = NULL;
+            }
+            support_data_poison_outputs(&t->data);
+            assert_ok(REAL(attn_sdpa)(NULL, &alone, &args));
+            for (int64_t h = 0; h < whole->q_heads; h++) {
+                int64_t out = support_index(&t->data, SUPPORT_OUT, b, h, 0, 0);
+                int64_t lse = support_index(&t->data, SUPPORT_LSE, b, h, 0, 0);
+                assert_same_bits(element(t, SUPPORT_OUT, b, h, 0, 0), batch->out + out, q_len * whole->v_dim);
+                assert_same_bits(element(t, SUPPORT_LSE, b, h, 0, 0), batch->lse + lse, q_len);
+            }
+        }
+}
+
+static void test_members_alone(void **state) {
+    (void)state;
+    against_one_thread(check_members_alone);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_parallel_for),
+        cmocka_unit_test(test_failing_parallel_for),
+        cmocka_unit_test(test_parallel_region),
+        cmocka_unit_test(test_forked_child),
+        cmocka_unit_test(test_plan),
+        cmocka_unit_test(test_plan_with_other_lengths),
+        cmocka_unit_test(test_members_alone),
+    };
+    return run_sdpa_tests(tests);
+}

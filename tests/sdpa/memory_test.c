@@ -1,0 +1,361 @@
+/* Memory: what is allocated, when, and what happens when there is none; workspaces of exactly the promised size; the
+ * text of a plan. */
+#include "sdpa_test.h"
+
+/* ---- Calls to malloc and its kind, counted by the linker's --wrap ------------------------------------------------- */
+
+static int64_t mallocs;
+
+#ifdef ATTN_WRAPPED_MALLOC
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t count, size_t bytes);
+void *__real_realloc(void *memory, size_t bytes);
+void *__real_aligned_alloc(size_t alignment, size_t bytes);
+int __real_posix_memalign(void **memory, size_t alignment, size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+void *__wrap_realloc(void *memory, size_t bytes);
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
+int __wrap_posix_memalign(void **memory, size_t alignment, size_t bytes);
+
+static void count_one(void) {
+    __atomic_fetch_add(&mallocs, 1, __ATOMIC_RELAXED);
+}
+
+void *__wrap_malloc(size_t bytes) {
+    count_one();
+    return __real_malloc(bytes);
+}
+
+void *__wrap_calloc(size_t count, size_t bytes) {
+    count_one();
+    return __real_calloc(count, bytes);
+}
+
+void *__wrap_realloc(void *memory, size_t bytes) {
+    count_one();
+    return __real_realloc(memory, bytes);
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes) {
+    count_one();
+    return __real_aligned_alloc(alignment, bytes);
+}
+
+int __wrap_posix_memalign(void **memory, size_t alignment, size_t bytes) {
+    count_one();
+    return __real_posix_memalign(memory, alignment, bytes);
+}
+#endif
+
+/* ---- Problems ---------------------------------------------------------------------------------------------------- */
+
+/* NaN in a hidden value brings the second pass of blas and fused, with its own piece of the workspace. */
+static const char *const problems[] = {
+    "b3h6/2q5k300d17v13,causal,br,lse",
+    "h70/1q8k40d5,lse",
+    "h2/1q270k530d9v5,causal,br,lse",
+    "h2/1q270k530d9v5,causal,lse,nan=v:0:0:200:1+v:0:0:269:2",
+    "h2/1q5k530d9v5,causal,off=300,lse,nan=v:0:0:302:1",
+    "b3h4/2q270k530d6v300,qlens=270:5:31,kvlens=530:300:31,lse",
+};
+enum { PROBLEMS = sizeof problems / sizeof *problems };
+
+static void assert_outputs_untouched(const trial *t) {
+    assert_untouched(t->data.base[SUPPORT_OUT], t->data.elements[SUPPORT_OUT]);
+    assert_untouched(t->data.base[SUPPORT_LSE], t->data.elements[SUPPORT_LSE]);
+}
+
+/* ---- No memory --------------------------------------------------------------------------------------------------- */
+
+/* The k-th allocation fails, for every k; then all succeed. */
+static void test_every_allocation_fails_once(void **state) {
+    (void)state;
+    for (int s = 0; s < PROBLEMS; s++) {
+        trial t;
+        trial_open(&t, problems[s]);
+        for_each_engine(engine) {
+            attn_problem problem = trial_problem(&t, engine);
+            int64_t needed = -1;
+            for (int64_t k = 0; needed < 0; k++) {
+                counting_allocator allocator = {.fail_at = k};
+                attn_context context = counting_context(&allocator);
+                context.threads = 2;
+                support_data_poison_outputs(&t.data);
+                int64_t mallocs_before = mallocs;
+                attn_status status = REAL(attn_sdpa)(&context, &problem, trial_args(&t));
+                /* counting_alloc() itself calls aligned_alloc() */
+                int64_t beside = mallocs - mallocs_before;
+                assert_true(beside == 0 || beside == allocator.calls - (status == ATTN_ERR_NOMEM));
+                assert_int_equal(allocator.live, 0);
+                assert_int_equal(allocator.live_size, 0);
+                if (status == ATTN_OK) {
+                    needed = allocator.calls;
+                    assert_true(k >= needed);
+                    trial_verify(&t, engine);
+                    continue;
+                }
+                assert_int_equal(status, ATTN_ERR_NOMEM);
+                assert_non_null(strstr(attn_last_error(), "the allocator has no "));
+                assert_outputs_untouched(&t);
+            }
+            assert_true(needed >= 1);
+        }
+        trial_close(&t);
+    }
+}
+
+static void test_no_memory_for_a_plan(void **state) {
+    (void)state;
+    trial t;
+    trial_open(&t, problems[2]);
+    for_each_engine(engine) {
+        attn_problem problem = trial_problem(&t, engine);
+        counting_allocator allocator = {.fail_at = 0};
+        attn_context context = counting_context(&allocator);
+        attn_plan *plan = (attn_plan *)&t;
+        assert_int_equal(attn_plan_create(&context, &problem, REAL_DTYPE, &plan), ATTN_ERR_NOMEM);
+        assert_ptr_equal(plan, &t);
+        assert_int_equal(allocator.live, 0);
+        assert_ok(attn_plan_create(&context, &problem, REAL_DTYPE, &plan));
+        assert_int_equal(allocator.live, 1);
+        /* the workspace of a run comes from the same hooks; when it cannot be had the plan stays good */
+        support_data_poison_outputs(&t.data);
+        allocator.fail_at = allocator.calls;
+        assert_int_equal(REAL(attn_plan_run)(plan, trial_args(&t), NULL, 0), ATTN_ERR_NOMEM);
+        assert_outputs_untouched(&t);
+        assert_ok(REAL(attn_plan_run)(plan, trial_args(&t), NULL, 0));
+        trial_verify(&t, engine);
+        assert_int_equal(allocator.live, 1);
+        attn_plan_destroy(plan);
+        assert_int_equal(allocator.live, 0);
+        assert_int_equal(allocator.live_size, 0);
+    }
+    trial_close(&t);
+}
+
+/* ---- The caller's workspace -------------------------------------------------------------------------------------- */
+
+enum { GUARD = 4096, GUARD_BYTE = 0xa5 };
+
+/* `bytes` aligned bytes between two guards. */
+static unsigned char *guarded(size_t bytes) {
+    unsigned char *memory = aligned_alloc(ATTN_WORKSPACE_ALIGN, 2 * GUARD + (bytes + 63) / 64 * 64);
+    assert_non_null(memory);
+    memset(memory, GUARD_BYTE, 2 * GUARD + bytes);
+    memset(memory + GUARD, 0xff, bytes);
+    return memory + GUARD;
+}
+
+static void check_guards_and_free(unsigned char *workspace, size_t bytes) {
+    for (size_t i = 0; i < GUARD; i++) {
+        assert_int_equal(workspace[i - GUARD], GUARD_BYTE);
+        assert_int_equal(workspace[bytes + i], GUARD_BYTE);
+    }
+    free(workspace - GUARD);
+}
+
+/* With a workspace of its own a run allocates nothing, neither through the hooks nor past them, writes nothing outside
+ * of it, and needs nothing to be in it. */
+static void test_workspace_of_the_caller(void **state) {
+    (void)state;
+    for (int s = 0; s < PROBLEMS; s++) {
+        trial t;
+        trial_open(&t, problems[s]);
+        for_each_engine(engine) for (int threads = 1; threads <= 3; threads++) {
+            attn_problem problem = trial_problem(&t, engine);
+            counting_allocator allocator = {.fail_at = -1};
+            attn_context context = counting_context(&allocator);
+            context.threads = threads;
+            attn_plan *plan;
+            size_t bytes;
+            assert_ok(attn_plan_create(&context, &problem, REAL_DTYPE, &plan));
+            assert_int_equal(allocator.calls, 1);
+            assert_ok(attn_plan_workspace(plan, &bytes));
+            unsigned char *workspace = guarded(bytes);
+            support_data_poison_outputs(&t.data);
+            int64_t mallocs_before = mallocs;
+            attn_status status = REAL(attn_plan_run)(plan, trial_args(&t), workspace, bytes);
+            assert_int_equal(mallocs, mallocs_before);
+            assert_int_equal(allocator.calls, 1);
+            assert_int_equal(status, ATTN_OK);
+            check_guards_and_free(workspace, bytes);
+            trial_verify(&t, engine);
+            attn_plan_destroy(plan);
+        }
+        trial_close(&t);
+    }
+}
+
+/* One-shot calls and runs without a workspace ask for what attn_plan_workspace() says. */
+static void test_workspace_of_the_library(void **state) {
+    (void)state;
+    for (int s = 0; s < PROBLEMS; s++) {
+        trial t;
+        trial_open(&t, problems[s]);
+        for_each_engine(engine) {
+            attn_problem problem = trial_problem(&t, engine);
+            attn_context plain = threads_context(2);
+            attn_plan *plan;
+            size_t bytes;
+            assert_ok(attn_plan_create(&plain, &problem, REAL_DTYPE, &plan));
+            assert_ok(attn_plan_workspace(plan, &bytes));
+            attn_plan_destroy(plan);
+            counting_allocator allocator = {.fail_at = -1};
+            attn_context context = counting_context(&allocator);
+            context.threads = 2;
+            trial_run_in(&t, engine, &context);
+            assert_int_equal(allocator.calls, 1);
+            assert_int_equal(allocator.live, 0);
+            allocator.calls = 0;
+            allocator.fail_at = 0;
+            assert_int_equal(REAL(attn_sdpa)(&context, &problem, trial_args(&t)), ATTN_ERR_NOMEM);
+            char words[80];
+            snprintf(words, sizeof words, "%zu bytes", bytes);
+            assert_non_null(strstr(attn_last_error(), words));
+        }
+        trial_close(&t);
+    }
+}
+
+/* The workspace of a plan is enough for any lengths of its members, on whatever path they take. */
+static void test_workspace_for_all_lengths(void **state) {
+    (void)state;
+    static const int64_t lengths[] = {0, 1, 8, 9, 31, 33, 255, 256, 257, 300};
+    enum { LENGTHS = sizeof lengths / sizeof *lengths };
+    static const char *const texts[] = {"h6/1q300k300d5v3,qlens=300,kvlens=300,causal,br,lse",
+                                        "h6/1q300k300d2v257,qlens=300,kvlens=300,lse"};
+    for (int s = 0; s < 2; s++) {
+        trial t;
+        trial_open(&t, texts[s]);
+        for_each_engine(engine) {
+            attn_problem problem = trial_problem(&t, engine);
+            attn_context context = threads_context(1);
+            attn_plan *plan;
+            size_t bytes;
+            assert_ok(attn_plan_create(&context, &problem, REAL_DTYPE, &plan));
+            assert_ok(attn_plan_workspace(plan, &bytes));
+            for (int q = 0; q < LENGTHS; q++)
+                for (int k = q % 3; k < LENGTHS; k += 3) {
+                    t.data.q_lens[0] = lengths[q];
+                    t.data.kv_lens[0] = lengths[k];
+                    unsigned char *workspace = guarded(bytes);
+                    support_data_poison_outputs(&t.data);
+                    assert_ok(REAL(attn_plan_run)(plan, trial_args(&t), workspace, bytes));
+                    check_guards_and_free(workspace, bytes);
+                }
+            attn_plan_destroy(plan);
+        }
+        trial_close(&t);
+    }
+}
+
+/* Nothing to do needs nothing. */
+static void test_empty_problem(void **state) {
+    (void)state;
+    trial t;
+    trial_open(&t, "b0q5k7d3");
+    for_each_engine(engine) {
+        attn_problem problem = trial_problem(&t, engine);
+        counting_allocator allocator = {.fail_at = 0};
+        attn_context context = counting_context(&allocator);
+        assert_ok(REAL(attn_sdpa)(&context, &problem, trial_args(&t)));
+        assert_int_equal(allocator.calls, 0);
+        allocator.fail_at = -1;
+        attn_plan *plan;
+        size_t bytes = 1;
+        assert_ok(attn_plan_create(&context, &problem, REAL_DTYPE, &plan));
+        assert_ok(attn_plan_workspace(plan, &bytes));
+        assert_int_equal(bytes, 0);
+        assert_ok(REAL(attn_plan_run)(plan, trial_args(&t), NULL, 0));
+        assert_int_equal(allocator.calls, 1);
+        attn_plan_destroy(plan);
+    }
+    trial_close(&t);
+}
+
+/* Memory grows with q_len in fused and naive, with q_len x kv_len in blas. */
+static void test_growth(void **state) {
+    (void)state;
+    size_t bytes[ENGINES][2];
+    for (int big = 0; big < 2; big++)
+        for (int e = 0; e < ENGINES; e++) {
+            attn_problem problem = ATTN_PROBLEM_INIT;
+            problem.engine = engines[e];
+            problem.batch = problem.q_heads = problem.kv_heads = 1;
+            problem.q_len = problem.kv_len = big ? 65536 : 4096;
+            problem.head_dim = problem.v_dim = 64;
+            assert_ok(attn_problem_layout_bhld(&problem));
+            attn_context context = threads_context(1);
+            attn_plan *plan;
+            assert_ok(attn_plan_create(&context, &problem, REAL_DTYPE, &plan));
+            assert_ok(attn_plan_workspace(plan, &bytes[e][big]));
+            attn_plan_destroy(plan);
+        }
+    assert_true(bytes[0][1] <= 16 * bytes[0][0]);
+    assert_true(bytes[1][1] >= (size_t)65536 * 65536 * sizeof(real));
+    assert_true(bytes[2][1] <= 16 * bytes[2][0]);
+}
+
+/* ---- The text of a plan ------------------------------------------------------------------------------------------ */
+
+static void test_describe(void **state) {
+    (void)state;
+    trial t;
+    trial_open(&t, "b2h4/2q5k7d3v2,causal");
+    for_each_engine(engine) {
+        attn_problem problem = trial_problem(&t, engine);
+        attn_plan *plan;
+        size_t bytes, needed = 0;
+        assert_ok(attn_plan_create(NULL, &problem, REAL_DTYPE, &plan));
+        assert_ok(attn_plan_workspace(plan, &bytes));
+        assert_ok(attn_plan_describe(plan, NULL, 0, &needed));
+        assert_true(needed > 1);
+        char *whole = malloc(needed);
+        assert_non_null(whole);
+        size_t again = 0;
+        assert_ok(attn_plan_describe(plan, whole, needed, &again));
+        assert_int_equal(again, needed);
+        assert_int_equal(strlen(whole), needed - 1);
+        char line[100];
+        snprintf(line, sizeof line, "engine: %s (", engine_name(engine));
+        assert_non_null(strstr(whole, line));
+        snprintf(line, sizeof line, "workspace: %zu bytes\n", bytes);
+        assert_non_null(strstr(whole, line));
+        assert_non_null(strstr(whole, "kv_heads 2, q_len 5, kv_len 7, head_dim 3, v_dim 2, causal"));
+        assert_non_null(strstr(whole, REAL_DTYPE == ATTN_F32 ? "float" : "double"));
+        /* cut to any size, closed, and nothing behind */
+        for (size_t size = 1; size <= needed + 1; size++) {
+            unsigned char *cut = malloc(needed + 8);
+            assert_non_null(cut);
+            memset(cut, 0xff, needed + 8);
+            assert_ok(attn_plan_describe(plan, (char *)cut, size, size % 2 ? &again : NULL));
+            assert_int_equal(again, needed);
+            size_t length = size < needed ? size - 1 : needed - 1;
+            assert_memory_equal(cut, whole, length);
+            assert_int_equal(cut[length], 0);
+            assert_true(all_poison(cut + size, needed + 8 - size));
+            free(cut);
+        }
+        char nothing = 'x';
+        assert_ok(attn_plan_describe(plan, &nothing, 0, NULL));
+        assert_int_equal(nothing, 'x');
+        free(whole);
+        attn_plan_destroy(plan);
+    }
+    trial_close(&t);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_allocation_fails_once),
+        cmocka_unit_test(test_no_memory_for_a_plan),
+        cmocka_unit_test(test_workspace_of_the_caller),
+        cmocka_unit_test(test_workspace_of_the_library),
+        cmocka_unit_test(test_workspace_for_all_lengths),
+        cmocka_unit_test(test_empty_problem),
+        cmocka_unit_test(test_growth),
+        cmocka_unit_test(test_describe),
+    };
+    return run_sdpa_tests(tests);
+}

@@ -1,0 +1,191 @@
+/* Hand-picked problems against the long-double oracle, every engine, and the same bits for 1, 2 and 4 threads. A failure
+ * prints the line that reproduces it. */
+#include "sdpa_test.h"
+
+static const char *const problems[] = {
+    /* prime sizes, grouped heads, v_dim != head_dim */
+    "b2h3q17k29d13,lse",
+    "b2h6/3q37k53d17v11,causal,br,lse",
+    "b3h5/1q11k67d31v29,lse",
+    "h8/2q61k59d23,causal",
+    /* head sizes */
+    "h2/1q19k43d1,lse",
+    "h2/1q19k43d3,lse",
+    "h2/1q19k43d17,lse",
+    "h2/1q19k43d37,lse",
+    "h2/1q19k43d80,lse",
+    "h2/1q19k43d128,lse",
+    "h2/1q19k43d160,lse",
+    "h2/1q19k43d256,lse",
+    "q7k43d160,lse",
+    "q23k41d37v1",
+    "q23k41d3v160",
+    "q5k41d3v257",
+    "q23k41d8v257",
+    /* one row, one key */
+    "q1k1d1,lse",
+    "q1k1d64,lse",
+    "q1k300d64,causal,br,lse",
+    "q300k1d64,lse",
+    /* alignments, with causal and without */
+    "q31k47d11,causal,lse",
+    "q31k47d11,causal,br,lse",
+    "q47k31d11,causal,br,lse",
+    "q31k47d11,causal,off=9,lse",
+    "q31k47d11,causal,off=-7,lse",
+    "q31k47d11,causal,off=47,lse",
+    "q31k47d11,causal,off=9223372036854775807,lse",
+    "q31k47d11,off=9223372036854775807,lse",
+    "q31k47d11,off=-9223372036854775808,lse",
+    "q31k47d11,off=-40",
+    "q31k47d11,br",
+    "q5k47d11,causal,br,lse",
+    "q5k47d11,causal,off=-1,lse",
+    "q5k47d11,causal,off=9223372036854775807,lse",
+    "q300k700d5,causal,off=400",
+    "q300k700d5,causal,off=-37",
+    /* lengths of members */
+    "b4h2q13k29d7,qlens=13:12:11:3,kvlens=29:28:17:1,lse",
+    "b4h2q13k29d7,kvlens=29:0:17:1,causal,br,lse",
+    "b3h4/2q300k40d8,qlens=300:300:9,kvlens=40:30:33,lse",
+    "b7q3k600d9,kvlens=600:513:512:511:257:256:255,causal,br,lse",
+    "b2q12k40d5,qlens=12:8,kvlens=40:32,causal,off=20,lse",
+    /* layouts and broadcast */
+    "b2h4/2q19k37d11v7,layout=blhd,causal,br,lse",
+    "b2h4/2q37k37d11v7,layout=qkv,causal,lse",
+    "b2h4/2q19k37d11v7,layout=padded,causal,br,lse",
+    "b2h4/2q300k530d6,layout=padded,lse",
+    "b3h4/2q5k37d11v7,layout=padded,kvlens=37:5:20,lse",
+    "b3h4/2q5k37d11v7,k@b,v@h,lse",
+    "b3h4/2q19k37d11v7,q@b,k@bh,v@b,lse",
+    "b2h2q19k37d11,q@h,k@h,v@bh,causal",
+    "b2h3q31k31d8,layout=qkv,qlens=31:20,kvlens=31:10,lse",
+    /* scale and scores */
+    "h2q19k37d11,scale=0,lse",
+    "h2q5k37d11,scale=0,causal,lse",
+    "q300k530d3,scale=0,causal,lse",
+    "h2q19k37d11,scale=-0.5,lse",
+    "h2q19k37d11,scale=3,lse",
+    "h2q19k37d11,scale=1e-30,lse",
+    "h2q19k37d11,data=large,lse",
+    "h2q19k37d11,data=equal,lse",
+    "h2q19k37d11,data=neg,lse",
+    "h2q19k37d11,data=extreme,lse",
+    "h2q5k600d11,data=extreme,causal,br,lse",
+    "q33k600d11,data=neg,causal,br,lse",
+    /* edges of blocks and tiles */
+    "q255k511d4,lse",
+    "q256k512d4,causal,lse",
+    "q257k513d4,causal,br,lse",
+    "q257k513d4,lse",
+    "q513k257d4,causal,lse",
+    "q127k255d4,causal,lse",
+    "q128k256d4,causal,lse",
+    "q129k257d4,causal,lse",
+    "q33k255d4v256,lse",
+    "q33k256d4v256,lse",
+    "q33k257d4v256,causal,br,lse",
+    /* few queries */
+    "h4/2q1k300d16,lse",
+    "h4/2q2k300d16,causal,br,lse",
+    "h4/2q3k300d16,lse",
+    "h4/2q4k300d16,causal,br,lse",
+    "h4/2q5k300d16,lse",
+    "h4/2q6k300d16,causal,br,lse",
+    "h4/2q7k300d16,lse",
+    "h4/2q8k300d16,causal,br,lse",
+    "h4/2q9k300d16,lse",
+    "h4/2q31k31d16,causal,lse",
+    "h4/2q32k32d16,causal,lse",
+    "h4/2q33k33d16,causal,lse",
+    "h4/2q32k33d16,lse",
+    "h4/2q33k32d16,lse",
+    "q8k255d4,lse",
+    "q8k256d4,causal,br,lse",
+    "q8k257d4,lse",
+    "q3k513d4,causal,br,lse",
+    "h70/1q8k20d5,lse",
+    "h99/1q3k40d5,causal,br,lse",
+};
+
+/* Nothing to compute, or mostly 0: they prove less, but must not crash, write too far or leave anything unwritten. */
+static const char *const degenerate[] = {
+    "b0q3k5d2,lse",
+    "q0k5d2,lse",
+    "q3k0d2,lse",
+    "q3k5d2v0,lse",
+    "q40k600d2v0,causal,lse",
+    "q0k0d1v0,lse",
+    "q40k0d2,causal,br",
+    "b3h2q5k7d3,qlens=0:0:0,lse",
+    "b3h2q40k7d3,kvlens=0:0:0,lse",
+    "b4h2q13k29d7,qlens=0:13:5:1,kvlens=29:0:17:1,lse",
+    "b3h4/2q300k40d8,qlens=3:300:9,kvlens=40:30:0,lse",
+    "b3h4/2q300k40d8,qlens=299:257:256,kvlens=40:30:33,causal,br,lse",
+    "q31k47d11,causal,off=-9223372036854775808,lse",
+    "q5k47d11,causal,off=-9223372036854775807,lse",
+    "q31k47d11,causal,off=-40,lse",
+    "q31k47d11,causal,off=-30,lse",
+    "q600k3d4,causal,br,lse",
+    "b2q19k37d11v0,layout=blhd,lse",
+};
+
+static void check_problem(const char *text, bool must_prove_something) {
+    static const int more_threads[] = {2, 4};
+    trial t;
+    trial_open(&t, text);
+    for_each_engine(engine) {
+        trial_run(&t, engine, 1);
+        support_report report = trial_verify(&t, engine);
+        if (must_prove_something && report.verdict != SUPPORT_PASSED)
+            fail_msg("%s", report.text);
+        results one = results_of(&t);
+        for (int i = 0; i < 2; i++) {
+            trial_run(&t, engine, more_threads[i]);
+            assert_same_results(&t, &one, engine, "more threads");
+        }
+        results_free(&one);
+    }
+    trial_close(&t);
+}
+
+static void test_problems(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
+        check_problem(problems[i], true);
+}
+
+static void test_degenerate(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof degenerate / sizeof *degenerate; i++)
+        check_problem(degenerate[i], false);
+}
+
+/* No head at all, which the problem strings cannot say. */
+static void test_no_heads(void **state) {
+    (void)state;
+    for_each_engine(engine) {
+        attn_problem problem = ATTN_PROBLEM_INIT;
+        problem.engine = engine;
+        problem.batch = 2;
+        problem.q_len = problem.kv_len = 3;
+        problem.head_dim = problem.v_dim = 4;
+        assert_ok(attn_problem_layout_bhld(&problem));
+        real_args args = ATTN_STRUCT_INIT(real_args);
+        assert_ok(REAL(attn_sdpa)(NULL, &problem, &args));
+        problem.kv_heads = 5;
+        real k[2 * 5 * 3 * 4] = {0};
+        args.k = args.v = k;
+        assert_ok(attn_problem_layout_bhld(&problem));
+        assert_ok(REAL(attn_sdpa)(NULL, &problem, &args));
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_problems),
+        cmocka_unit_test(test_degenerate),
+        cmocka_unit_test(test_no_heads),
+    };
+    return run_sdpa_tests(tests);
+}

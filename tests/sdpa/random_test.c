@@ -1,0 +1,37 @@
+/* Random problems against the oracle: random_test FIRST_SEED CASES. Every other case has NaN and Inf in its inputs. A
+ * failure prints the line that reproduces it. */
+#include "sdpa_test.h"
+
+static uint64_t first_seed = 1;
+static uint64_t cases = 60;
+
+static void test_random_cases(void **state) {
+    (void)state;
+    static const int threads[] = {1, 2, 4};
+    for (uint64_t seed = first_seed; seed < first_seed + cases; seed++) {
+        uint64_t options = SUPPORT_OPTIONS_0_1 | (seed % 2 == 0 ? SUPPORT_OPTION_NONFINITE : 0);
+        support_case *c = support_case_random(seed, options);
+        assert_non_null(c);
+        trial t;
+        trial_open_case(&t, c);
+        for_each_engine(engine) {
+            /* the same bits for any number of threads: one of them is enough for the oracle */
+            trial_run(&t, engine, threads[seed % 3]);
+            trial_verify(&t, engine);
+            results one = results_of(&t);
+            trial_run(&t, engine, threads[(seed + 1) % 3]);
+            assert_same_results(&t, &one, engine, "another number of threads");
+            results_free(&one);
+        }
+        trial_close(&t);
+    }
+}
+
+int main(int count, char **arguments) {
+    if (count == 3) {
+        first_seed = strtoull(arguments[1], NULL, 10);
+        cases = strtoull(arguments[2], NULL, 10);
+    }
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_cases)};
+    return run_sdpa_tests(tests);
+}

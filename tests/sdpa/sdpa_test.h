@@ -1,0 +1,152 @@
+/* What the tests of attention share: a problem with its data, calls by engine and thread count, results kept for a
+ * comparison bit by bit. Each test is compiled once for float and once for double. */
+#ifndef SDPA_TEST_H
+#define SDPA_TEST_H
+
+#include <math.h>
+#include <stdio.h>
+
+#include "chain/chain_test.h"
+
+/* ---- Engines and instruction sets -------------------------------------------------------------------------------- */
+
+static const attn_engine engines[] = {ATTN_ENGINE_NAIVE, ATTN_ENGINE_BLAS, ATTN_ENGINE_FUSED};
+enum { ENGINES = sizeof engines / sizeof *engines };
+
+static inline const char *engine_name(attn_engine engine) {
+    static const char *const names[] = {"auto", "naive", "blas", "fused"};
+    return names[engine];
+}
+
+#define for_each_engine(name)                                                                                          \
+    for (int name##_index_ = 0; name##_index_ < ENGINES; name##_index_++)                                              \
+        for (attn_engine name = engines[name##_index_], *name##_once_ = &name; name##_once_; name##_once_ = NULL)
+
+/* Runs a group of tests; a program that was told to use an instruction set which is not here is shown as skipped (the
+ * return code 77 says so to ctest). */
+#define run_sdpa_tests(tests) (wanted_isa_is_here() ? cmocka_run_group_tests(tests, NULL, NULL) : SKIPPED_RETURN_CODE)
+
+enum { SKIPPED_RETURN_CODE = 77 };
+
+static inline bool wanted_isa_is_here(void) {
+    const char *wanted = getenv("ATTN_MAX_ISA");
+    const char *used = attn_isa_name(attn_isa_in_use());
+    if (wanted == NULL || strcmp(wanted, used) == 0)
+        return true;
+    printf("skipped: ATTN_MAX_ISA is %s, but the best that this CPU and this build have is %s\n", wanted, used);
+    return false;
+}
+
+/* ---- A problem with its data ------------------------------------------------------------------------------------- */
+
+typedef REAL(attn_args) real_args;
+
+typedef struct trial {
+    support_case *problem_case;
+    support_data data;
+    char text[SUPPORT_TEXT_SIZE]; /* for messages */
+} trial;
+
+static inline void trial_open_case(trial *t, support_case *c) {
+    t->problem_case = c;
+    support_case_print(c, t->text, sizeof t->text);
+    assert_true(support_data_create(&t->data, c, REAL_DTYPE));
+}
+
+static inline void trial_open(trial *t, const char *text) {
+    char error[512];
+    support_case *c = support_case_parse(text, error, sizeof error);
+    if (c == NULL)
+        fail_msg("%s: %s", text, error);
+    trial_open_case(t, c);
+}
+
+static inline void trial_close(trial *t) {
+    support_data_destroy(&t->data);
+    support_case_free(t->problem_case);
+}
+
+static inline real_args *trial_args(trial *t) {
+#if ATTN_REAL_BITS == 32
+    return &t->data.args32;
+#else
+    return &t->data.args64;
+#endif
+}
+
+static inline attn_problem trial_problem(const trial *t, attn_engine engine) {
+    attn_problem problem = t->problem_case->problem;
+    problem.engine = engine;
+    return problem;
+}
+
+/* One call on poisoned outputs; it must succeed. */
+static inline void trial_run_in(trial *t, attn_engine engine, const attn_context *context) {
+    attn_problem problem = trial_problem(t, engine);
+    support_data_poison_outputs(&t->data);
+    attn_status status = REAL(attn_sdpa)(context, &problem, trial_args(t));
+    if (status != ATTN_OK)
+        fail_msg("%s: status %d: %s", t->text, (int)status, attn_last_error());
+}
+
+static inline void trial_run(trial *t, attn_engine engine, int threads) {
+    attn_context context = threads_context(threads);
+    trial_run_in(t, engine, &context);
+}
+
+/* ---- Results kept ------------------------------------------------------------------------------------------------ */
+
+/* Copies of out and lse as they were written, elements between the rows included. */
+typedef struct results {
+    int64_t out_count, lse_count;
+    real *out, *lse; /* lse NULL when it is not wanted */
+} results;
+
+static inline real *copy_of(const real *from, int64_t count) {
+    real *copy = poisoned(count + 1);
+    if (count > 0)
+        memcpy(copy, from, (size_t)count * sizeof *copy);
+    return copy;
+}
+
+static inline results results_of(const trial *t) {
+    const support_data *d = &t->data;
+    results kept = {.out_count = d->elements[SUPPORT_OUT], .lse_count = d->elements[SUPPORT_LSE]};
+    kept.out = copy_of(d->base[SUPPORT_OUT], kept.out_count);
+    kept.lse = d->base[SUPPORT_LSE] != NULL ? copy_of(d->base[SUPPORT_LSE], kept.lse_count) : NULL;
+    return kept;
+}
+
+static inline void results_free(results *kept) {
+    free(kept->out);
+    free(kept->lse);
+}
+
+static inline bool same_bits(const real *a, const real *b, int64_t count) {
+    return count == 0 || memcmp(a, b, (size_t)count * sizeof *a) == 0;
+}
+
+/* The trial's outputs are bit by bit those that were kept; `what` says what differs between the two runs. */
+static inline void assert_same_results(const trial *t, const results *kept, attn_engine engine, const char *what) {
+    const support_data *d = &t->data;
+    if (!same_bits(d->base[SUPPORT_OUT], kept->out, kept->out_count))
+        fail_msg("%s, %s: other bits in out: %s", t->text, engine_name(engine), what);
+    if (kept->lse != NULL && !same_bits(d->base[SUPPORT_LSE], kept->lse, kept->lse_count))
+        fail_msg("%s, %s: other bits in lse: %s", t->text, engine_name(engine), what);
+}
+
+/* One element of the outputs and of inputs, by head and row. */
+static inline real *element(trial *t, support_array array, int64_t b, int64_t h, int64_t row, int64_t col) {
+    return (real *)t->data.base[array] + support_index(&t->data, array, b, h, row, col);
+}
+
+/* ---- Against the oracle ------------------------------------------------------------------------------------------ */
+
+static inline support_report trial_verify(const trial *t, attn_engine engine) {
+    support_report report;
+    if (!support_verify(&t->data, engine_name(engine), &report))
+        fail_msg("%s", report.text);
+    return report;
+}
+
+#endif
