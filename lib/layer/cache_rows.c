@@ -55,7 +55,7 @@ static attn_status check_part(const append_call *call, const new_rows *part) {
         int64_t count = count_of(call, m);
         attn_extent from = attn_extent_heads(part->name, source_of(part, m), 1, heads, count, part->cols,
                                              part->from_strides, sizeof(real));
-        attn_extent to = attn_extent_heads("the new rows of the cache", target_of(call, part, m), 1, heads, count,
+        attn_extent to = attn_extent_heads("room of the cache", target_of(call, part, m), 1, heads, count,
                                            part->cols, part->to_strides, sizeof(real));
         ATTN_TRY(attn_check_apart(&to, &from));
     }

@@ -131,7 +131,7 @@ attn_status REAL(attn_merge)(const attn_context *context, const attn_merge *merg
     ATTN_TRY(check_arrays(&call));
     int64_t rows = attn_mul_saturated(call.m.batch, attn_mul_saturated(call.m.q_heads, call.m.q_len));
     /* a row is its lse too: without values it is still work */
-    return attn_for_each_row(&resources, rows, call.m.v_dim + 1, merge_numbered_row, &call);
+    return attn_for_each_row(&resources, rows, attn_add_saturated(call.m.v_dim, 1), merge_numbered_row, &call);
 }
 
 #if ATTN_REAL_BITS == 32
