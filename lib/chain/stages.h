@@ -38,14 +38,6 @@ static inline attn_status attn_check_apart_or_in_place(const attn_extent *output
     return attn_check_apart(output, input);
 }
 
-static inline attn_status attn_check_ids(int64_t rows, int64_t vocab, const int64_t *ids) {
-    for (int64_t r = 0; r < rows; r++)
-        if (ids[r] < 0 || ids[r] >= vocab)
-            return attn_fail(ATTN_ERR_ID, "ids[%" PRId64 "] %" PRId64 " is no row of a table with vocab %" PRId64, r,
-                             ids[r], vocab);
-    return ATTN_OK;
-}
-
 static inline attn_status attn_check_positions(int64_t rows, int64_t start, double base) {
     if (!isfinite(base) || base <= 0)
         return attn_fail(ATTN_ERR_VALUE, "base %g is not finite and positive", base);
