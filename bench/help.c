@@ -32,21 +32,22 @@ static const char problem_text[] =
 
 static const char *const description[SUB_COUNT] = {
     [SUB_SWEEP] =
-        "Runs the whole chain X -> Q, K, V -> Z for every d_model and length of a grid: X [length, d_model], three "
-        "projections d_model x d_model, one attention call with d_model / 64 heads, no output projection. Engines: "
-        "textbook loops (naive), cache-ordered loops (cache), the library's blas and fused engines. Single precision "
-        "everywhere, double on a part of the grid.\n"
-        "The run is planned to fit the budget: fewer repeats first, then no doubles, then every second length, then "
-        "without the largest points. What was left out is named at the end. Ctrl-C finishes the step that runs and "
-        "writes what was measured. On a terminal a bar shows the time left.",
-    [SUB_SDPA] = "Times attention alone for one problem. Each engine is checked on sampled rows, warmed up, and run "
-                 "until both --repeat and --min-time are reached. Loops longer than two seconds run on a sample of "
-                 "rows.",
-    [SUB_CHECK] = "Runs each engine in each precision once and compares every number of every row with the oracle. One "
-                  "line each: PASS, FAIL with the place and a line that repeats it, or SKIP with the sentence of the "
-                  "library that refuses it. Exit status 1 when one fails or none could be checked.",
-    [SUB_EXAMPLE] = "Three tokens, d_model 2: prints E, P, X, Q, K, V, QK, S, A and Z with four decimals, from one "
-                    "traced call in double. Small enough to follow by hand.",
+        ("Runs the whole chain X -> Q, K, V -> Z for every d_model and length of a grid: X [length, d_model], three "
+         "projections d_model x d_model, one attention call with d_model / 64 heads, no output projection. Engines: "
+         "textbook loops (naive), cache-ordered loops (cache), the library's blas and fused engines. Single precision "
+         "everywhere, double on a part of the grid.\n"
+         "The run is planned to fit the budget: fewer repeats first, then no doubles, then every second length, then "
+         "without the largest points. What was left out is named at the end. Ctrl-C finishes the step that runs and "
+         "writes what was measured. On a terminal a bar shows the time left."),
+    [SUB_SDPA] = ("Times attention alone for one problem. Each engine is checked on sampled rows, warmed up, and run "
+                  "until both --repeat and --min-time are reached. Loops longer than two seconds run on a sample of "
+                  "rows."),
+    [SUB_CHECK] =
+        ("Runs each engine in each precision once and compares every number of every row with the oracle. One "
+         "line each: PASS, FAIL with the place and a line that repeats it, or SKIP with the sentence of the "
+         "library that refuses it. Exit status 1 when one fails or none could be checked."),
+    [SUB_EXAMPLE] = ("Three tokens, d_model 2: prints E, P, X, Q, K, V, QK, S, A and Z with four decimals, from one "
+                     "traced call in double. Small enough to follow by hand."),
     [SUB_EXPLAIN] = "Makes a plan and prints what it decided: engine, path, tiles, threads, workspace, and why.",
     [SUB_LIST] = "Prints the engines, the instruction sets in use, and the grid of the sweep.",
     [SUB_VERSION] = "Prints the versions of the program, the library and its BLAS, and jansson.",
@@ -54,14 +55,14 @@ static const char *const description[SUB_COUNT] = {
 };
 
 static const char *const examples[SUB_COUNT] = {
-    [SUB_SWEEP] = "attn-bench\n"
-                  "attn-bench sweep --d-model 768 --len 64:4096:x4 --budget 20\n"
-                  "attn-bench sweep --threads 2 --json results.json --csv results.csv",
-    [SUB_SDPA] = "attn-bench sdpa b1h12q1024k1024d64\n"
-                 "attn-bench sdpa b1h32/8q1k4096d128,br --engine fused,blas --dtype f32 --json -\n"
-                 "attn-bench sdpa b1h12q1024k1024d64,causal --engine all --threads 2",
-    [SUB_CHECK] = "attn-bench check b2h6/3q37k53d17v11,causal,br,lse\n"
-                  "attn-bench check b1h2q64k64d16 --engine fused --dtype f64",
+    [SUB_SWEEP] = ("attn-bench\n"
+                   "attn-bench sweep --d-model 768 --len 64:4096:x4 --budget 20\n"
+                   "attn-bench sweep --threads 2 --json results.json --csv results.csv"),
+    [SUB_SDPA] = ("attn-bench sdpa b1h12q1024k1024d64\n"
+                  "attn-bench sdpa b1h32/8q1k4096d128,br --engine fused,blas --dtype f32 --json -\n"
+                  "attn-bench sdpa b1h12q1024k1024d64,causal --engine all --threads 2"),
+    [SUB_CHECK] = ("attn-bench check b2h6/3q37k53d17v11,causal,br,lse\n"
+                   "attn-bench check b1h2q64k64d16 --engine fused --dtype f64"),
     [SUB_EXAMPLE] = "attn-bench example",
     [SUB_EXPLAIN] = "attn-bench explain b1h12q1024k1024d64,causal --threads 2",
     [SUB_LIST] = "attn-bench list",

@@ -25,11 +25,14 @@ static bool open_loops(engine_run *run, engine_id id, const bench_case *c, doubl
         return false;
     if (!run->sampled)
         return true;
-    double start = timing_now();
-    if (!engine_call(run))
-        return false;
-    double row_seconds = (timing_now() - start) / (double)run->rows;
-    double rows = loop_seconds / row_seconds;
+    /* The better of two runs, if the first says that a sample is needed: it may have been disturbed, and is cold. */
+    double rows = 0;
+    for (int i = 0; i < 2 && rows < (double)c->data->problem_case->problem.q_len; i++) {
+        double start = timing_now();
+        if (!engine_call(run))
+            return false;
+        rows = fmax(rows, loop_seconds * (double)run->rows / (timing_now() - start));
+    }
     engine_close(run);
     int64_t max_rows = rows < PILOT_ROWS ? PILOT_ROWS : rows < 1e9 ? (int64_t)rows : 0;
     return engine_open(run, id, c, max_rows);

@@ -35,12 +35,12 @@ static bool explain(const attn_problem *problem, engine_id id, attn_dtype dtype,
 }
 
 int sub_explain(const bench_options *options) {
-    support_case *c = parse_problem(options);
     unsigned engines = options->engines ? options->engines : ENGINE_BIT(ENGINE_AUTO);
     unsigned dtypes = options->dtypes ? options->dtypes : 1u << ATTN_F32;
     if (engines & ENGINE_BIT(ENGINE_CACHE) && engines != ENGINES_DEFAULT)
         usage_error("explain --engine cache: these loops belong to the bench; naive, blas, fused, auto are accepted");
     engines &= ~ENGINE_BIT(ENGINE_CACHE);
+    support_case *c = parse_problem(options);
     bool all = true;
     for (int dtype = 0; dtype < 2; dtype++)
         for (int id = 0; id < ENGINE_COUNT; id++)

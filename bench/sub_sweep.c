@@ -37,7 +37,7 @@ static void catch_interrupt(void) {
 
 typedef struct sweep_data {
     attn_dtype dtype;
-    int64_t d_model;
+    int64_t d_model, len; /* the longest length that it serves */
     void *x, *w[3], *w_packed, *qkv, *qkv_checked, *out;
 } sweep_data;
 
@@ -65,6 +65,7 @@ static bool data_create(sweep_data *d, int64_t d_model, int64_t len, attn_dtype 
     data_free(d);
     d->dtype = dtype;
     d->d_model = d_model;
+    d->len = len;
     int64_t square = d_model * d_model;
     double factor = 1 / __builtin_sqrt((double)d_model);
     d->x = support_alloc_poisoned(dtype, len * d_model);
@@ -194,21 +195,41 @@ static void run_engines(sweep *s, const sweep_cell *cell, const bench_case *c, c
     }
 }
 
-/* Arrays for all lengths of this d_model that are run, or at least for this one; false with a note. */
-static bool provide_data(sweep *s, const sweep_cell *cell, int64_t len, char *note, size_t size) {
-    if (s->data.x && s->data.d_model == cell->d_model && s->data.dtype == cell->dtype)
+static bool same_data(const sweep_cell *a, const sweep_cell *b) {
+    return a->d_model == b->d_model && a->dtype == b->dtype;
+}
+
+/* The longest length of a d_model and precision that is run and whose arrays fit the memory, at least the cell's own. */
+static int64_t longest_that_fits(const sweep_plan *plan, const sweep_cell *like, double available) {
+    int64_t longest = like->len;
+    for (int i = 0; i < plan->count; i++) {
+        const sweep_cell *cell = &plan->cell[i];
+        if (!cell->left_out && same_data(cell, like) && cell->len > longest &&
+            (available <= 0 || data_bytes(cell->d_model, cell->len, cell->dtype) < 0.9 * available))
+            longest = cell->len;
+    }
+    return longest;
+}
+
+/* Arrays for a cell, made once for all lengths of its d_model; false with a note. */
+static bool provide_data(sweep *s, const sweep_cell *cell, char *note, size_t size) {
+    sweep_data *d = &s->data;
+    bool other = !d->x || d->d_model != cell->d_model || d->dtype != cell->dtype;
+    if (!other && cell->len <= d->len)
         return true;
-    double need = data_bytes(cell->d_model, len, cell->dtype), available = machine_available_memory();
+    if (other)
+        data_free(d);
+    double available = machine_available_memory(), need = data_bytes(cell->d_model, cell->len, cell->dtype);
+    if (other && (available <= 0 || need < 0.9 * available) &&
+        data_create(d, cell->d_model, longest_that_fits(&s->plan, cell, available), cell->dtype, s->options->seed))
+        return true;
     char a[16], b[16];
-    if ((available <= 0 || need < 0.9 * available) &&
-        data_create(&s->data, cell->d_model, len, cell->dtype, s->options->seed))
-        return true;
     snprintf(note, size, "does not fit: the arrays need %s, %s of memory are available", human_bytes(need, a),
              human_bytes(available, b));
     return false;
 }
 
-static void run_cell(sweep *s, const sweep_cell *cell, int64_t longest) {
+static void run_cell(sweep *s, const sweep_cell *cell) {
     char text[128], note[512] = "";
     snprintf(text, sizeof text, "d_model %lld, length %lld, %s: data", (long long)cell->d_model, (long long)cell->len,
              dtype_name(cell->dtype));
@@ -221,7 +242,7 @@ static void run_cell(sweep *s, const sweep_cell *cell, int64_t longest) {
     bench_case c;
     if (!problem_case) {
         add_untimed(s, cell, RESULT_FAILED, note);
-    } else if (!provide_data(s, cell, longest, note, sizeof note)) {
+    } else if (!provide_data(s, cell, note, sizeof note)) {
         add_untimed(s, cell, RESULT_LEFT_OUT, note);
     } else {
         make_case(s, problem_case, &data, &c);
@@ -240,21 +261,6 @@ static void run_cell(sweep *s, const sweep_cell *cell, int64_t longest) {
 
 /* ---- The whole --------------------------------------------------------------------------------------------------- */
 
-/* The longest length of a d_model and precision that is run. */
-static int64_t longest_of(const sweep_plan *plan, const sweep_cell *like) {
-    int64_t longest = 0;
-    for (int i = 0; i < plan->count; i++) {
-        const sweep_cell *cell = &plan->cell[i];
-        if (!cell->left_out && cell->d_model == like->d_model && cell->dtype == like->dtype && cell->len > longest)
-            longest = cell->len;
-    }
-    return longest;
-}
-
-static bool same_table(const sweep_cell *a, const sweep_cell *b) {
-    return a->d_model == b->d_model && a->dtype == b->dtype;
-}
-
 static void run_cells(sweep *s, double start) {
     const sweep_plan *plan = &s->plan;
     bool any = false;
@@ -268,10 +274,10 @@ static void run_cells(sweep *s, double start) {
         else if (cell->left_out || (any && end > 1.25 * plan->budget))
             add_untimed(s, cell, RESULT_LEFT_OUT, note);
         else {
-            run_cell(s, cell, longest_of(plan, cell));
+            run_cell(s, cell);
             any = true;
         }
-        if (i + 1 == plan->count || !same_table(cell, &plan->cell[i + 1])) {
+        if (i + 1 == plan->count || !same_data(cell, &plan->cell[i + 1])) {
             progress_hide(&s->bar);
             report_chain_table(&s->list, cell->d_model, cell->dtype, plan->engines, s->text);
             fflush(s->text);
@@ -281,9 +287,12 @@ static void run_cells(sweep *s, double start) {
 
 static int finish(sweep *s) {
     int status = 0;
-    for (size_t i = 0; i < s->list.count; i++)
+    bool timed = false;
+    for (size_t i = 0; i < s->list.count; i++) {
         status |= s->list.item[i].state == RESULT_FAILED;
-    if (!s->options->quiet || status)
+        timed |= s->list.item[i].state == RESULT_TIMED;
+    }
+    if (!s->options->quiet || status || !timed)
         report_notes(&s->list, s->text);
     report_summary(&s->list, s->text);
     if (s->options->json)

@@ -58,6 +58,7 @@ static const double random_number = 4e-8;    /* one normal number */
 static const double library_share = 0.75;    /* of the BLAS product's rate, for projection and attention */
 static const double call_overhead = 3e-5;    /* of one library call */
 static const double long_run = 1.2;          /* longer library runs are timed once */
+static const double short_cell = 3;          /* of all engines */
 static const double warm_up_limit = 0.05;    /* longer runs need no warm-up but the check */
 static const double memory_per_second = 5e8; /* elements poisoned and compared on the way */
 
@@ -97,7 +98,7 @@ static double engine_seconds(const sweep_plan *plan, const sweep_cell *cell, eng
         timed = plan->goal.floor_seconds;
     if (cell->once && !engine_is_loops(id))
         return check + run;
-    return check + timed + (engine_is_loops(id) ? 4 * row : run < warm_up_limit ? run : 0);
+    return check + timed + (engine_is_loops(id) ? 8 * row : run < warm_up_limit ? run : 0);
 }
 
 /* True when no cell before this one has made the arrays that it needs. */
@@ -213,7 +214,9 @@ void sweep_plan_fit(sweep_plan *plan, const peaks *ceilings, double used) {
     }
     for (int i = 0; i < plan->count; i++)
         plan->cell[i].left_out |= in_between(plan, &plan->cell[i]);
-    while (!fit_levels(plan, ceilings, loops, allowed, LEVELS) && sweep_plan_cells(plan) > 1)
+    /* One short cell is run whatever the budget says. */
+    while (!fit_levels(plan, ceilings, loops, allowed, LEVELS) &&
+           (sweep_plan_cells(plan) > 1 || plan->seconds > short_cell))
         leave_out_largest(plan);
 }
 

@@ -33,12 +33,19 @@ if(ATTN_SANITIZE)
   target_link_options(attn_flags INTERFACE -fsanitize=${ATTN_SANITIZE})
 endif()
 
-# What the library links besides BLAS, by name, so that installed files hold no path of this machine.
+# What the library links besides BLAS, by name: what is installed must serve other machines too. A folder is named only
+# where the compiler does not look by itself, as clang for its OpenMP library.
 set(ATTN_RUNTIME_LIBRARIES)
 if(ATTN_OPENMP)
   find_package(OpenMP COMPONENTS C)
   if(OpenMP_C_FOUND)
-    list(APPEND ATTN_RUNTIME_LIBRARIES ${OpenMP_C_LIB_NAMES})
+    foreach(name ${OpenMP_C_LIB_NAMES})
+      get_filename_component(folder ${OpenMP_${name}_LIBRARY} DIRECTORY)
+      if(NOT folder IN_LIST CMAKE_C_IMPLICIT_LINK_DIRECTORIES)
+        list(APPEND ATTN_RUNTIME_LIBRARIES -L${folder})
+      endif()
+      list(APPEND ATTN_RUNTIME_LIBRARIES ${name})
+    endforeach()
   endif()
 endif()
 if(NOT MSVC)

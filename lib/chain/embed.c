@@ -19,6 +19,14 @@ static void embed_row(const void *argument, int64_t row) {
            (size_t)job->d_model * sizeof(real));
 }
 
+static attn_status check_ids(int64_t rows, int64_t vocab, const int64_t *ids) {
+    for (int64_t r = 0; r < rows; r++)
+        if (ids[r] < 0 || ids[r] >= vocab)
+            return attn_fail(ATTN_ERR_ID, "ids[%" PRId64 "] %" PRId64 " is no row of a table with vocab %" PRId64, r,
+                             ids[r], vocab);
+    return ATTN_OK;
+}
+
 attn_status REAL(attn_embed)(const attn_context *context, int64_t rows, int64_t vocab, int64_t d_model,
                              const int64_t *ids, const real *table, int64_t table_stride, real *e, int64_t e_stride) {
     attn_resources resources;
@@ -34,7 +42,7 @@ attn_status REAL(attn_embed)(const attn_context *context, int64_t rows, int64_t 
     ATTN_TRY(attn_check_array(&to));
     ATTN_TRY(attn_check_apart(&to, &id_list));
     ATTN_TRY(attn_check_apart(&to, &from));
-    ATTN_TRY(attn_check_ids(rows, vocab, ids));
+    ATTN_TRY(check_ids(rows, vocab, ids));
 
     embed_job job = {d_model, ids, table, table_stride, e, e_stride};
     return attn_for_each_row(&resources, rows, d_model, embed_row, &job);

@@ -23,14 +23,6 @@ static inline attn_extent attn_real_matrix(const char *name, const real *address
     return attn_extent_matrix(name, address, rows, cols, row_stride, sizeof(real));
 }
 
-static inline attn_status attn_check_ids(int64_t rows, int64_t vocab, const int64_t *ids) {
-    for (int64_t r = 0; r < rows; r++)
-        if (ids[r] < 0 || ids[r] >= vocab)
-            return attn_fail(ATTN_ERR_ID, "ids[%" PRId64 "] %" PRId64 " is no row of a table with vocab %" PRId64, r,
-                             ids[r], vocab);
-    return ATTN_OK;
-}
-
 static inline attn_status attn_check_scale(double scale) {
     if (isfinite((real)scale))
         return ATTN_OK;

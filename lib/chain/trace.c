@@ -150,7 +150,7 @@ static attn_status check_products(const trace_call *call) {
     return attn_blas_check();
 }
 
-/* All but the ids: those are read last, when nothing else is left to refuse. */
+/* All but the ids: attn_embed() is the first stage, and looks at all of them before it writes. */
 static attn_status check_and_resolve(trace_call *call, const trace_fields *trace) {
     const uint64_t known_flags =
         ATTN_TRACE_HAS_SCALE | ATTN_TRACE_HAS_START | ATTN_TRACE_HAS_BASE | ATTN_TRACE_NO_POSITIONS;
@@ -273,8 +273,6 @@ attn_status REAL(attn_chain_trace)(const attn_context *context, const trace_fiel
     if (ledger.overflow)
         return attn_fail(ATTN_ERR_OVERFLOW, "tokens %" PRId64 ": the matrices not asked for do not fit any memory",
                          call.fields.tokens);
-    if (call.matrix[E].needed)
-        ATTN_TRY(attn_check_ids(call.fields.tokens, call.fields.vocab, call.fields.ids));
     void *workspace = NULL;
     if (ledger.bytes > 0) {
         workspace = attn_allocate(&resources, ledger.bytes);

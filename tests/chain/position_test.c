@@ -51,6 +51,15 @@ static void test_accuracy_up_to_a_million(void **state) {
     print_message("worst error: %.3f of the bound\n", worst);
 }
 
+/* A large base multiplies the rounding error of the exponent 2i / d_model by its logarithm. */
+static void test_accuracy_with_large_bases(void **state) {
+    (void)state;
+    double worst = fmax(check_positions(3, 1023, 1000000 - 2, 1e9), check_positions(3, 1023, 1000000 - 2, 1e30));
+    if (sizeof(real) == 8)
+        worst = fmax(worst, check_positions(3, 1023, INT64_C(1) << 50, 1e300));
+    print_message("worst error: %.3f of the bound\n", worst);
+}
+
 /* Beyond what the kernel reduces, and beyond what double can hold. The bound of double grows with the angle; in float
  * these positions have no bound but [-1, 1] and their neighbours. */
 static void test_huge_positions(void **state) {
@@ -145,6 +154,7 @@ int main(void) {
         cmocka_unit_test(test_position_0_is_exact),
         cmocka_unit_test(test_odd_sizes_end_with_a_sine),
         cmocka_unit_test(test_accuracy_up_to_a_million),
+        cmocka_unit_test(test_accuracy_with_large_bases),
         cmocka_unit_test(test_huge_positions),
         cmocka_unit_test(test_any_base_stays_in_range),
         cmocka_unit_test(test_rows_do_not_depend_on_the_call),

@@ -151,7 +151,7 @@ static void compare_attention_row(const support_data *d, int64_t b, int64_t h, i
         compare_out(d, where, row, seen, report);
         if (support_has(d, SUPPORT_LSE)) {
             where.array = "lse";
-            long double size = isfinite(row->lse) ? fmaxl(1, fabsl(row->lse)) : 1;
+            long double size = support_is_finite(row->lse) ? fmaxl(1, fabsl(row->lse)) : 1;
             check(report, &where, support_get(d, SUPPORT_LSE, b, h, i, 0), row->lse, row->lse_expect,
                   growing(d->dtype, row->max_magnitude) * size);
         }
@@ -319,9 +319,9 @@ void support_compare_row(support_report *report, const char *name, int64_t row, 
     report->rows++;
     for (int64_t c = 0; c < n; c++) {
         place where = {name, 0, 0, row, c};
-        support_expect expect = isnan(wanted[c])                        ? SUPPORT_EXPECT_NAN
-                                : isinf(wanted[c]) || tolerance[c] == 0 ? SUPPORT_EXPECT_EXACT
-                                                                        : SUPPORT_EXPECT_NUMBER;
+        support_expect expect = isnan(wanted[c])                                 ? SUPPORT_EXPECT_NAN
+                                : support_is_inf(wanted[c]) || tolerance[c] == 0 ? SUPPORT_EXPECT_EXACT
+                                                                                 : SUPPORT_EXPECT_NUMBER;
         double value = support_load(dtype, got, c);
         check(report, &where, value, wanted[c], expect, tolerance[c] * support_valgrind_factor(dtype));
         if (expect == SUPPORT_EXPECT_NUMBER) {

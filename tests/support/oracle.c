@@ -11,6 +11,22 @@
 /* Positions and distances: sums of two or three int64. */
 __extension__ typedef __int128 wide;
 
+bool support_is_inf(long double x) {
+    return isinf((double)x);
+}
+
+bool support_is_finite(long double x) {
+    return isfinite((double)x);
+}
+
+static bool is_minus_inf(long double x) {
+    return support_is_inf(x) && x < 0;
+}
+
+static long double exponential(long double x) {
+    return is_minus_inf(x) ? 0 : expl(x);
+}
+
 support_row *support_row_create(const support_case *c) {
     size_t keys = (size_t)c->problem.kv_len + 1, cols = (size_t)c->problem.v_dim + 1;
     support_row *row = calloc(1, sizeof *row);
@@ -142,7 +158,7 @@ static dot_product dot(attn_dtype dtype, int64_t n, const void *x, const void *y
 }
 
 static support_expect expect_of(long double x) {
-    return isnan(x) ? SUPPORT_EXPECT_NAN : isinf(x) ? SUPPORT_EXPECT_EXACT : SUPPORT_EXPECT_NUMBER;
+    return isnan(x) ? SUPPORT_EXPECT_NAN : support_is_inf(x) ? SUPPORT_EXPECT_EXACT : SUPPORT_EXPECT_NUMBER;
 }
 
 /* Raises the sizes of key j to at least |x|. */
@@ -175,7 +191,7 @@ static void score_key(const support_data *d, int64_t b, int64_t h, int64_t i, in
         score = scale * qk.sum;
         row->sizes[j] = fmaxl(fabsl(score), fabsl(scale) * qk.typical);
         row->magnitudes[j] = fabsl(scale) * qk.magnitude;
-        unspecified = isfinite(qk.magnitude) &&
+        unspecified = support_is_finite(qk.magnitude) &&
                       (qk.magnitude > largest_finite(d->dtype) || fabsl(score) > largest_finite(d->dtype));
     }
     row->scores[j] = score;
@@ -253,14 +269,14 @@ static support_expect score_row(const support_data *d, int64_t b, int64_t h, int
         if (seen && row->masked_expect[j] == SUPPORT_EXPECT_ANYTHING) {
             expect = SUPPORT_EXPECT_ANYTHING;
         }
-        if (!seen || (row->masked[j] == -INFINITY && row->masked_expect[j] != SUPPORT_EXPECT_ANYTHING)) {
+        if (!seen || (is_minus_inf(row->masked[j]) && row->masked_expect[j] != SUPPORT_EXPECT_ANYTHING)) {
             row->masked[j] = -INFINITY;
             row->masked_expect[j] = SUPPORT_EXPECT_EXACT;
             row->weights_expect[j] = SUPPORT_EXPECT_EXACT;
             continue;
         }
         row->visible++;
-        if (expect == SUPPORT_EXPECT_NUMBER && !isfinite(row->masked[j])) {
+        if (expect == SUPPORT_EXPECT_NUMBER && !support_is_finite(row->masked[j])) {
             expect = SUPPORT_EXPECT_NAN;
         }
     }
@@ -302,7 +318,7 @@ static void combine_column(const support_data *d, int64_t b, int64_t kv_head, in
         long double v = support_load(d->dtype, d->base[SUPPORT_V], support_index(d, SUPPORT_V, b, kv_head, j, c));
         if (isnan(v)) {
             expect = SUPPORT_EXPECT_NAN;
-        } else if (isinf(v)) {
+        } else if (support_is_inf(v)) {
             expect = expect == SUPPORT_EXPECT_NAN ? SUPPORT_EXPECT_NAN : SUPPORT_EXPECT_NONFINITE;
         } else {
             sum += row->weights[j] * v;
@@ -340,7 +356,7 @@ void support_oracle_row(const support_data *d, int64_t b, int64_t h, int64_t i, 
     bool has_sink = (p->flags & ATTN_HAS_SINK) != 0;
     long double sink = has_sink ? (long double)support_get(d, SUPPORT_SINK, 0, h, 0, 0) : (long double)-INFINITY;
     long double top = fmaxl(max, sink);
-    row->max_score = row->max_magnitude = isfinite(sink) ? fabsl(sink) : 0;
+    row->max_score = row->max_magnitude = support_is_finite(sink) ? fabsl(sink) : 0;
     long double sum_max = 0, sum_top = 0;
     for (int64_t j = 0; j < keys; j++) {
         if (row->weights_expect[j] == SUPPORT_EXPECT_NUMBER) {
@@ -348,12 +364,12 @@ void support_oracle_row(const support_data *d, int64_t b, int64_t h, int64_t i, 
                 row->max_score = fmaxl(row->max_score, row->sizes[j]);
                 row->max_magnitude = fmaxl(row->max_magnitude, row->magnitudes[j]);
             }
-            row->weights[j] = expl(row->masked[j] - top);
+            row->weights[j] = exponential(row->masked[j] - top);
             sum_top += row->weights[j];
-            sum_max += expl(row->masked[j] - max);
+            sum_max += exponential(row->masked[j] - max);
         }
     }
-    sum_top += expl(sink - top);
+    sum_top += exponential(sink - top);
     for (int64_t j = 0; j < keys; j++) {
         row->weights[j] /= sum_top;
     }
@@ -416,14 +432,14 @@ void support_oracle_softmax(attn_dtype dtype, int64_t cols, const void *s, long 
     bool broken = false;
     for (int64_t j = 0; j < cols; j++) {
         long double score = support_load(dtype, s, j);
-        broken = broken || isnan(score) || score == INFINITY;
+        broken = broken || isnan(score) || (support_is_inf(score) && score > 0);
         max = fmaxl(max, score);
     }
     for (int64_t j = 0; j < cols; j++) {
-        a[j] = broken ? (long double)NAN : max == -INFINITY ? 0 : expl(support_load(dtype, s, j) - max);
+        a[j] = broken ? (long double)NAN : is_minus_inf(max) ? 0 : exponential(support_load(dtype, s, j) - max);
         sum += a[j];
     }
-    for (int64_t j = 0; j < cols && max != -INFINITY; j++) {
+    for (int64_t j = 0; j < cols && !is_minus_inf(max); j++) {
         a[j] /= sum;
     }
 }
