@@ -172,7 +172,6 @@ static bool make_checked_projection(const bench_case *c, const projection_oracle
 static const engine_id order[] = {ENGINE_BLAS, ENGINE_FUSED, ENGINE_AUTO, ENGINE_CACHE, ENGINE_NAIVE};
 
 static void run_engines(sweep *s, const sweep_cell *cell, const bench_case *c, const projection_oracle *oracle) {
-    measure_settings settings = sweep_cell_settings(&s->plan, cell, s->options->seed);
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
         if (!(s->plan.engines & ENGINE_BIT(order[i])))
             continue;
@@ -186,10 +185,8 @@ static void run_engines(sweep *s, const sweep_cell *cell, const bench_case *c, c
         snprintf(step, sizeof step, "d_model %lld, length %lld, %s %s", (long long)cell->d_model, (long long)cell->len,
                  engine_name(order[i]), dtype_name(cell->dtype));
         progress_show(&s->bar, step);
-        measure_settings engine_settings = settings;
-        if (cell->once && !engine_is_loops(order[i]))
-            engine_settings.goal = (timing_goal){.min_samples = 1, .max_samples = 1};
-        measure_engine(c, order[i], &engine_settings, oracle, r);
+        measure_settings settings = sweep_cell_settings(&s->plan, cell, order[i], s->options->seed);
+        measure_engine(c, order[i], &settings, oracle, r);
         result_set_peaks(r, &s->ceilings);
         progress_step(&s->bar, cell->engine[order[i]]);
     }
