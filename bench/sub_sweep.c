@@ -3,7 +3,8 @@
  * X [len, d_model] is projected by three d_model x d_model matrices, then comes one attention call with d_model / 64
  * heads of 64, reading Q, K and V by strides where the projection left them, side by side in one array. The library's
  * projection is one product with the three matrices side by side: up to a tenth faster than three products for small
- * d_model (cblas_sgemm, d_model 64, OpenBLAS 0.3.21 on 2 cores of Zen 3, 2026-11-30), no different for large. The loops without BLAS take the three matrices one after the other.
+ * d_model (cblas_sgemm, d_model 64, OpenBLAS 0.3.21 on 2 cores of Zen 3, 2026-11-30), no different for large. The
+ * loops without BLAS take the three matrices one after the other.
  */
 #include <signal.h>
 #include <stdio.h>
