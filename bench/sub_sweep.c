@@ -197,7 +197,7 @@ static bool same_data(const sweep_cell *a, const sweep_cell *b) {
     return a->d_model == b->d_model && a->dtype == b->dtype;
 }
 
-/* The longest length of a d_model and precision that is run and whose arrays fit the memory, at least the cell's own. */
+/* The longest length of a d_model and precision that is run and whose arrays fit memory, at least the cell's own. */
 static int64_t longest_that_fits(const sweep_plan *plan, const sweep_cell *like, double available) {
     int64_t longest = like->len;
     for (int i = 0; i < plan->count; i++) {
