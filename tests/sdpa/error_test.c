@@ -544,6 +544,17 @@ static void test_interleaving(void **state) {
         args.lse = memory + DIM + V_DIM;
         run_inside(&problem, &args, "q, out and lse in one array");
         free(memory);
+        /* the lse of each head behind its out */
+        enum { BLOCK = Q_LEN * (V_DIM + 1) };
+        memory = poisoned(BATCH * Q_HEADS * BLOCK);
+        problem = trial_problem(&good, engine);
+        args = *trial_args(&good);
+        problem.out = (attn_strides){Q_HEADS * BLOCK, BLOCK, V_DIM};
+        problem.lse = (attn_strides){Q_HEADS * BLOCK, BLOCK, 1};
+        args.out = memory;
+        args.lse = memory + Q_LEN * V_DIM;
+        run_inside(&problem, &args, "out and lse of each head in one array");
+        free(memory);
     }
     support_data_poison_outputs(&good.data);
 }
