@@ -250,7 +250,8 @@ static void test_tile_not_finite(void **state) {
     for (int64_t cols = 1; cols <= LONGEST; cols += cols < 20 ? 1 : 13) {
         for (int kind = 0; kind < 4; kind++) {
             online o = online_start(ROWS), clean = online_start(ROWS);
-            int64_t bad_row = cols % ROWS, bad = (cols * 7) % cols;
+            int64_t bad_row = cols % ROWS, bad = cols / 2;
+            real wanted_maximum = -real_infinity;
             for (uint64_t tile = 0; tile < 3; tile++) {
                 real *s = tile_of_scores(ROWS, cols, cols, tile + 10, 3, (double)tile * 5);
                 real *same = copied(s, ROWS * cols);
@@ -260,9 +261,12 @@ static void test_tile_not_finite(void **state) {
                     }
                     s[bad_row * cols + bad] = kind % 2 ? real_infinity : real_nan;
                 }
+                wanted_maximum = (real)largest(cols, s + bad_row * cols, wanted_maximum);
                 kernels->softmax_tile(ROWS, cols, s, cols, o.maximum, o.sum, o.rescale);
                 kernels->softmax_tile(ROWS, cols, same, cols, clean.maximum, clean.sum, clean.rescale);
                 assert_true(tile > 0 || isnan(s[bad_row * cols + bad]));
+                assert_false(isnan(o.maximum[bad_row])); /* the maximum drops NaN, and forgets no other score */
+                assert_true(kind % 2 || o.maximum[bad_row] == wanted_maximum);
                 for (int64_t i = 0; i < ROWS; i++) {
                     if (i == bad_row) {
                         assert_true(isnan(o.sum[i]));
@@ -276,6 +280,24 @@ static void test_tile_not_finite(void **state) {
             }
             online_end(&o);
             online_end(&clean);
+        }
+    }
+}
+
+/* The maximum drops a NaN wherever it stands, and forgets no score because of it. */
+static void test_tile_maximum(void **state) {
+    const REAL(attn_kernels) *kernels = kernels_under_test(state);
+    for (int64_t top = 0; top < LONGEST; top++) {
+        for (int64_t bad = 0; bad < LONGEST; bad++) {
+            real s[LONGEST], maximum = -real_infinity, sum = 0, rescale;
+            for (int64_t j = 0; j < LONGEST; j++) {
+                s[j] = -1;
+            }
+            s[top] = 10;
+            s[bad] = real_nan;
+            kernels->softmax_tile(1, LONGEST, s, LONGEST, &maximum, &sum, &rescale);
+            assert_true(maximum == (top == bad ? -1 : 10));
+            assert_true(isnan(sum));
         }
     }
 }
@@ -307,7 +329,7 @@ int main(void) {
         cmocka_unit_test(test_row_lengths),       cmocka_unit_test(test_row_hidden),
         cmocka_unit_test(test_row_not_finite),    cmocka_unit_test(test_tile_shapes),
         cmocka_unit_test(test_tile_hidden_first), cmocka_unit_test(test_tile_not_finite),
-        cmocka_unit_test(test_tile_rows_apart),
+        cmocka_unit_test(test_tile_maximum),      cmocka_unit_test(test_tile_rows_apart),
     };
     return run_for_every_isa("kernels softmax", tests, sizeof tests / sizeof *tests);
 }
