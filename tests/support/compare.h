@@ -2,10 +2,10 @@
  *
  * Tolerances, eps = 2^-23 (float) or 2^-52 (double), per row:
  *   out      3 eps max|V| for data=normal with the default scale, no option that changes scores, head_dim of 16 or more
- *            and 32 to 4096 keys seen; else (3 + 1.5 g max|s|) eps max|V|; max over the keys that the row sees,
- *            g = max(1, sqrt(head_dim / 64)), |s| at least the root of the sum of its squared terms
- *   lse      (3 + f max m) eps max(1, |lse|), f = 2.5 + 0.5 sqrt(head_dim), m = |scale| sum |q_c k_c| of a key, taken
- *            through the steps; max over the keys that the row sees
+ *            and 32 to 4096 keys seen; else (3 + g max|s|) eps max|V|, g = max(1.5, 0.45 sqrt(head_dim)); max over the
+ *            keys that the row sees, |s| at least the root of the sum of its squared terms
+ *   lse      (3 + f max m) eps max(1, |lse|) + (3 + n/8) eps, f = 2.5 + 0.5 sqrt(head_dim), m = |scale| sum |q_c k_c|
+ *            of a key, taken through the steps; max over the n keys that the row sees
  *   weights  (3 + f max m) eps
  *   scores, capped, masked   (3 + f m) eps, m of their own key after that step
  * With the environment variable ATTN_UNDER_VALGRIND=1, double tolerances are SUPPORT_VALGRIND_FACTOR times as wide:
