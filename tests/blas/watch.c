@@ -1,6 +1,8 @@
 /* Watches every product. */
+#define _GNU_SOURCE /* RTLD_NEXT */
 #include "watch.h"
 
+#include <dlfcn.h>
 #include <stddef.h>
 
 #include "library.h"
@@ -43,15 +45,25 @@ static void after_product(void) {
 }
 
 /* Enumerators as they come: all CBLAS libraries pass them as int. */
+#define PARAMETERS(type)                                                                                               \
+    int order, int transpose_a, int transpose_b, int m, int n, int k, type alpha, const type *a, int lda,              \
+        const type *b, int ldb, type beta, type *c, int ldc
+#ifdef WATCH_SHARED
+#define WATCHED(name) name
+#define REAL_PRODUCT(name, type) void (*real)(PARAMETERS(type)) = dlsym(RTLD_NEXT, #name)
+#else
+#define WATCHED(name) __wrap_##name
+#define REAL_PRODUCT(name, type)                                                                                       \
+    void __real_##name(PARAMETERS(type));                                                                              \
+    void (*real)(PARAMETERS(type)) = __real_##name
+#endif
+
 #define WATCHED_PRODUCT(name, type)                                                                                    \
-    void __real_##name(int order, int transpose_a, int transpose_b, int m, int n, int k, type alpha, const type *a,    \
-                       int lda, const type *b, int ldb, type beta, type *c, int ldc);                                  \
-    void __wrap_##name(int order, int transpose_a, int transpose_b, int m, int n, int k, type alpha, const type *a,    \
-                       int lda, const type *b, int ldb, type beta, type *c, int ldc);                                  \
-    void __wrap_##name(int order, int transpose_a, int transpose_b, int m, int n, int k, type alpha, const type *a,    \
-                       int lda, const type *b, int ldb, type beta, type *c, int ldc) {                                 \
+    void WATCHED(name)(PARAMETERS(type));                                                                              \
+    void WATCHED(name)(PARAMETERS(type)) {                                                                             \
+        REAL_PRODUCT(name, type);                                                                                      \
         before_product();                                                                                              \
-        __real_##name(order, transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);                  \
+        real(order, transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);                           \
         after_product();                                                                                               \
     }
 WATCHED_PRODUCT(cblas_sgemm, float)

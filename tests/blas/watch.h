@@ -1,5 +1,5 @@
-/* Watches every product: the programs of this folder are linked with --wrap, so that libattn's cblas_sgemm and
- * cblas_dgemm come here first. */
+/* Watches every product: libattn's cblas_sgemm and cblas_dgemm come here first. With libattn.a the linker sees to that
+ * (--wrap); compiled with WATCH_SHARED, the program has functions of these names, which libattn.so then calls. */
 #ifndef BLAS_WATCH_H
 #define BLAS_WATCH_H
 
