@@ -71,13 +71,14 @@ do for [format in 'svg png'] {
     do for [i=1:words(sizes)] {
         set title 'd_model '.word(sizes, i)
         if (i == 1) {
-            set key at screen 0.5, 8.0/height center bottom horizontal maxrows (columns > 1 ? 2 : 3) samplen 2 Left reverse
+            set key at screen 0.5, 8.0/height center bottom horizontal maxrows (columns > 1 ? 2 : 3) samplen 2 \
+                Left reverse
         } else {
             unset key
         }
         plot for [e=1:5] for [drawn=1:(lacks(present, word(engines, e)) ? 0 : 1)] \
-                 csv using 'len':(ours(0) && strcol('engine') eq word(engines, e) && strcol('d_model') eq word(sizes, i) \
-                                  ? column('gflops') : NaN) \
+                 csv using 'len':(ours(0) && strcol('engine') eq word(engines, e) && \
+                                  strcol('d_model') eq word(sizes, i) ? column('gflops') : NaN) \
                  with linespoints lc rgb colour[e] pt shape[e] lw 2 title word(titles, e), \
              peak with lines dt 2 lc rgb '#555555' title 'multiply-add peak'
     }

@@ -57,7 +57,8 @@ static const double oracle_column = 6e-9;    /* the same, down a column of W */
 static const double random_number = 4e-8;    /* one normal number */
 static const double library_share = 0.75;    /* of the BLAS product's rate, for projection and attention */
 static const double call_overhead = 3e-5;    /* of one library call */
-static const double long_run = 1.2;          /* longer library runs are timed once */
+static const double long_run = 1.2;          /* longer library runs are timed once, */
+static const double half_long_run = 0.4;     /* longer ones than this twice */
 static const double short_cell = 3;          /* of all engines */
 static const double warm_up_limit = 0.05;    /* longer runs need no warm-up but the check */
 static const double memory_per_second = 5e8; /* elements poisoned and compared on the way */
@@ -74,31 +75,28 @@ static double chain_flops(const sweep_cell *cell) {
     return 6 * n * d * d + 4 * n * n * d;
 }
 
-/* GFLOP/s of the projection loops on a product of the middle of the grid. */
+/* GFLOP/s of the projection loops on a product of the middle of the grid: the best of a few. */
 static double loop_gflops(engine_id id) {
-    enum { rows = 8, d = 256 };
+    enum { rows = 8, d = 256, tries = 10 };
     float *x = calloc((size_t)(rows * d + d * d + rows * d), sizeof *x);
-    if (!x)
-        return 1;
-    double start = timing_now();
-    for (int i = 0; i < 3; i++)
+    double best = 0.1;
+    for (int i = 0; x && i < tries; i++) {
+        double start = timing_now();
         (id == ENGINE_NAIVE ? textbook_project_f32 : cache_ordered_project_f32)(rows, d, d, x, d, x + rows * d, d,
                                                                                 x + rows * d + d * d, d);
-    double gflops = 1e-9 * 3 * 2.0 * rows * d * d / (timing_now() - start);
+        best = fmax(best, 1e-9 * 2.0 * rows * d * d / (timing_now() - start));
+    }
     free(x);
-    return gflops;
+    return best;
 }
 
 /* Check and timed runs of one engine whose run takes `run` seconds. */
 static double engine_seconds(const sweep_plan *plan, const sweep_cell *cell, engine_id id, double run, double row) {
     double check = run + (double)oracle_rows(cell) * (double)cell->len * 128 * oracle_term +
                    4 * (double)cell->len * (double)cell->d_model / memory_per_second;
-    double timed = run * plan->goal.min_samples;
-    if (timed < plan->goal.floor_seconds)
-        timed = plan->goal.floor_seconds;
-    if (cell->once && !engine_is_loops(id))
-        return check + run;
-    return check + timed + (engine_is_loops(id) ? 8 * row : run < warm_up_limit ? run : 0);
+    bool loops = engine_is_loops(id);
+    double timed = fmax(run * (loops ? plan->goal.min_samples : cell->library_samples), plan->goal.floor_seconds);
+    return check + timed + (loops ? 8 * row : cell->warm_up ? run : 0);
 }
 
 /* True when no cell before this one has made the arrays that it needs. */
@@ -115,7 +113,10 @@ static void estimate(sweep_plan *plan, const peaks *ceilings, const double *loop
         sweep_cell *cell = &plan->cell[i];
         double n = (double)cell->len, d = (double)cell->d_model, gflop = 1e-9 * chain_flops(cell);
         double library = gflop / (library_share * fmax(peaks_blas(&ceilings->all[cell->dtype]), 0.1)) + call_overhead;
-        cell->once = library > long_run;
+        cell->library_samples = library > long_run ? 1 : library > half_long_run ? 2 : plan->goal.min_samples;
+        if (cell->library_samples > plan->goal.min_samples)
+            cell->library_samples = plan->goal.min_samples;
+        cell->warm_up = library < warm_up_limit;
         /* W is made for the first length of a d_model and serves all of them; so are the rows of X. */
         bool first = !cell->left_out && first_of_data(plan, i);
         cell->setup = library / 2 + 9 * d * d * oracle_column;
@@ -150,9 +151,10 @@ static const struct {
     double floor_seconds;
     int min_samples;
     double loop_seconds;
-} levels[] = {{0.4, 7, 0.5}, {0.25, 5, 0.3}, {0.15, 3, 0.2}, {0.08, 3, 0.1}, {0.03, 3, 0.05}, {0.005, 1, 0.01}};
+} levels[] = {{0.4, 7, 0.5},   {0.25, 5, 0.3},  {0.15, 3, 0.2},  {0.08, 3, 0.1},
+              {0.06, 2, 0.06}, {0.03, 2, 0.03}, {0.005, 1, 0.01}};
 #define LEVELS (int)(sizeof levels / sizeof *levels)
-#define THOROUGH_LEVELS 4 /* those that are tried before cells are left out */
+#define THOROUGH_LEVELS 5 /* those that are tried before cells are left out */
 
 /* Lengths in between, which a hasty sweep can do without: every second one of the list. */
 static bool in_between(const sweep_plan *plan, const sweep_cell *cell) {
@@ -220,9 +222,12 @@ void sweep_plan_fit(sweep_plan *plan, const peaks *ceilings, double used) {
         leave_out_largest(plan);
 }
 
-measure_settings sweep_cell_settings(const sweep_plan *plan, const sweep_cell *cell, uint64_t seed) {
+measure_settings sweep_cell_settings(const sweep_plan *plan, const sweep_cell *cell, engine_id id, uint64_t seed) {
     measure_settings s = {
         .goal = plan->goal, .loop_seconds = plan->loop_seconds, .oracle_rows = oracle_rows(cell), .seed = seed};
-    s.goal.warm_up = !cell->once;
+    if (!engine_is_loops(id)) {
+        s.goal.min_samples = cell->library_samples;
+        s.goal.warm_up = cell->warm_up;
+    }
     return s;
 }

@@ -12,7 +12,8 @@ typedef struct sweep_cell {
     int64_t d_model, len;
     attn_dtype dtype;
     bool left_out;               /* does not fit the budget */
-    bool once;                   /* so large that one timed run is enough */
+    int library_samples;         /* fewest timed runs of the library's engines: fewer for large cells */
+    bool warm_up;                /* so small that the check alone is no warm-up */
     double setup;                /* seconds: data, the checked projection, the oracle's projection */
     double engine[ENGINE_COUNT]; /* seconds: check and timed runs; 0 = not asked for */
 } sweep_cell;
@@ -43,6 +44,6 @@ int sweep_plan_cells(const sweep_plan *plan);
 void sweep_plan_free(sweep_plan *plan);
 
 double sweep_cell_seconds(const sweep_cell *cell);
-measure_settings sweep_cell_settings(const sweep_plan *plan, const sweep_cell *cell, uint64_t seed);
+measure_settings sweep_cell_settings(const sweep_plan *plan, const sweep_cell *cell, engine_id id, uint64_t seed);
 
 #endif

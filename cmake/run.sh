@@ -196,15 +196,25 @@ run_bench() {
     # shellcheck disable=SC2086 # a list
     provide $bench_packages
     build bench
-    results=build/results
     program=build/bench/bench/attn-bench
+    results=build/results
+    case ${1:-} in
+    '' | -* | sweep)
+        test "${1:-}" != sweep || shift
+        set -- sweep --csv $results/sweep.csv --json $results/sweep.json "$@"
+        ;;
+    *) results= ;;
+    esac
     if test "$dry_run" = yes; then
         say "Would run: $program $*"
         return
     fi
-    mkdir -p $results
-    "$program" --csv $results/bench.csv --json $results/bench.json "$@"
-    say "Results: $results/bench.csv and $results/bench.json"
+    test -z "$results" || mkdir -p $results
+    "$program" "$@"
+    if test -s "$results/sweep.csv"; then
+        gnuplot -e "csv='$results/sweep.csv'; out='$results/sweep'" bench/plot.gp || say 'No picture: gnuplot failed.'
+        say "Results, in $results: $(cd $results && echo sweep.*)"
+    fi
 }
 
 # ---- test ----------------------------------------------------------------------------------------------------------

@@ -167,12 +167,69 @@ attn_status attn_check_apart_or_in_place(const attn_extent *output, const attn_e
     return same ? ATTN_OK : attn_check_apart(output, input);
 }
 
+/* The dimensions of more than one element without the last, in bytes, the widest step first. */
+typedef struct steps {
+    int dims;
+    int64_t size[ATTN_MAX_DIMS], step[ATTN_MAX_DIMS];
+    int64_t row_bytes; /* of the last dimension */
+} steps;
+
+static steps steps_of(const attn_extent *e) {
+    int last = e->dims - 1;
+    steps sorted = {.row_bytes = e->size[last] * e->element_bytes};
+    for (int d = 0; d < last; d++) {
+        if (e->size[d] < 2)
+            continue;
+        int64_t bytes = e->stride[d] * e->element_bytes; /* no more than the span, which fits */
+        int at = sorted.dims++;
+        for (; at > 0 && sorted.step[at - 1] < bytes; at--) {
+            sorted.size[at] = sorted.size[at - 1];
+            sorted.step[at] = sorted.step[at - 1];
+        }
+        sorted.size[at] = e->size[d];
+        sorted.step[at] = bytes;
+    }
+    return sorted;
+}
+
+/* Bytes from the first to the last of one place along the first `outer` dimensions. */
+static int64_t block_bytes(const steps *s, int outer) {
+    int64_t bytes = s->row_bytes;
+    for (int d = outer; d < s->dims; d++)
+        bytes += (s->size[d] - 1) * s->step[d];
+    return bytes;
+}
+
+/* True when delta less some steps, fewer than size in either direction along each of these dimensions, comes to lie
+ * between low and high. Each step is wider than all that the later ones reach, so that few counts of it can do. */
+static bool steps_reach(int dims, const int64_t *size, const int64_t *step, int64_t delta, int64_t low, int64_t high) {
+    if (dims == 0)
+        return low < delta && delta < high;
+    int64_t nearest = delta / step[0];
+    for (int64_t n = nearest - 1; n <= nearest + 1; n++) {
+        int64_t moved, rest;
+        if (n <= -size[0] || n >= size[0] || __builtin_mul_overflow(n, step[0], &moved) ||
+            __builtin_sub_overflow(delta, moved, &rest))
+            continue;
+        if (steps_reach(dims - 1, size + 1, step + 1, rest, low, high))
+            return true;
+    }
+    return false;
+}
+
 attn_status attn_check_outputs_apart(const attn_extent *a, const attn_extent *b) {
     if (a->address == NULL || b->address == NULL || attn_extent_empty(a) || attn_extent_empty(b))
         return ATTN_OK;
-    /* two arrays with holes may interleave (slices of one array); with a dense one among them sharing is certain */
-    bool shared = a->address == b->address || ((extent_dense(a) || extent_dense(b)) && extents_intersect(a, b));
-    return shared ? attn_fail(ATTN_ERR_OVERLAP, "%s overlaps %s", a->name, b->name) : ATTN_OK;
+    steps of_a = steps_of(a);
+    steps of_b = steps_of(b);
+    int outer = 0;
+    while (outer < of_a.dims && outer < of_b.dims && of_a.size[outer] == of_b.size[outer] &&
+           of_a.step[outer] == of_b.step[outer])
+        outer++;
+    int64_t delta = (int64_t)((uintptr_t)b->address - (uintptr_t)a->address);
+    if (steps_reach(outer, of_a.size, of_a.step, delta, -block_bytes(&of_b, outer), block_bytes(&of_a, outer)))
+        return attn_fail(ATTN_ERR_OVERLAP, "%s overlaps %s", a->name, b->name);
+    return ATTN_OK;
 }
 
 attn_status attn_check_struct_size(const char *type, size_t given, size_t first, size_t ours) {

@@ -56,8 +56,8 @@ attn_status attn_check_apart(const attn_extent *output, const attn_extent *input
 /* The same, but output may be the very same array as an input of its sizes: same address, same strides. */
 attn_status attn_check_apart_or_in_place(const attn_extent *output, const attn_extent *input);
 
-/* ATTN_ERR_OVERLAP when any byte range of two outputs may be shared: same start, or intersecting ranges unless their
- * interleaving is provably apart (neither is dense). */
+/* ATTN_ERR_OVERLAP when two outputs, neither of which overlaps itself, may have a byte in common. They may interleave:
+ * along the outer dimensions in which their sizes and strides agree, what is left of each counts as a block. */
 attn_status attn_check_outputs_apart(const attn_extent *a, const attn_extent *b);
 
 /* ATTN_ERR_STRUCT_SIZE when a caller's struct_size is below the first version's or above ours. */

@@ -56,10 +56,10 @@ static void short_calls_are_grouped(void **state) {
     (void)state;
     int calls = 0;
     timing_stats stats;
-    timing_goal goal = {.min_samples = 3, .max_samples = 3};
+    timing_goal goal = {.min_samples = 3, .max_samples = 3, .warm_up = true};
     assert_true(timing_measure(do_nothing, &calls, &goal, &stats));
     assert_int_equal(stats.samples, 3);
-    assert_true(calls > 100);
+    assert_true(calls > 10);
     assert_true(stats.best > 0 && stats.best < 1e-4);
 }
 

@@ -48,8 +48,8 @@ static void call_inside(int setting, findings *found) {
     watch_own_thread(false);
 }
 
-/* region() runs call_inside() on threads that exist already. */
-static void check_region(void (*region)(findings *found)) {
+/* region() runs call_inside() on threads that exist already, but for those that OpenMP starts anew for every region. */
+static void check_region(void (*region)(findings *found), int new_threads) {
     library_set_threads(3);
     int openmp_before = omp_get_max_threads(), blas_before = library_threads();
     findings warm_up = {0}, found = {0};
@@ -64,7 +64,7 @@ static void check_region(void (*region)(findings *found)) {
     assert_true(seen.products > 0);
     assert_int_equal(seen.many_threads, 0);
     assert_int_equal(seen.foreign, 0);
-    assert_true(seen.most_tasks <= tasks);
+    assert_in_range(seen.most_tasks, 1, tasks + new_threads);
     assert_int_equal(omp_get_max_threads(), openmp_before);
     assert_int_equal(library_threads(), blas_before);
 }
@@ -96,22 +96,22 @@ static void single_of_two(findings *found) {
 
 static void test_region_of_three_threads(void **state) {
     (void)state;
-    check_region(three_threads);
+    check_region(three_threads, 0);
 }
 
 static void test_region_of_one_thread(void **state) {
     (void)state;
-    check_region(one_thread);
+    check_region(one_thread, 0);
 }
 
 static void test_nested_regions(void **state) {
     (void)state;
-    check_region(nested);
+    check_region(nested, 2);
 }
 
 static void test_single_thread_of_a_region(void **state) {
     (void)state;
-    check_region(single_of_two);
+    check_region(single_of_two, 0);
 }
 
 int main(void) {

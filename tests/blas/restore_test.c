@@ -139,7 +139,7 @@ static void *call_in_rounds(void *data) {
     caller *me = data;
     const bool own_setting = library_threads_belong_to_thread();
     const int mine = 1 + me->number % 3;
-    const attn_context context = context_of(1 + me->number % 2, pthread_workers);
+    const attn_context context = context_of(me->number < 2 ? 2 : 1, pthread_workers);
     if (own_setting)
         library_set_threads(mine);
     for (int round = 0; round < ROUNDS; round++) {

@@ -3,16 +3,18 @@
 
 #include <math.h>
 
-/* Inputs that are numbers, an output that is poison; more than large enough for all calls below. */
+/* Inputs that are numbers, an output that is poison; large enough for all calls below that are no errors. The output
+ * lies first, so that an input whose sizes are huge reaches away from it. */
 enum { ELEMENTS = 64 };
-static real input[ELEMENTS], input2[ELEMENTS], output[ELEMENTS];
+static real arrays[3 * ELEMENTS];
+static real *const output = arrays, *const input = arrays + ELEMENTS, *const input2 = arrays + 2 * ELEMENTS;
 static const int64_t ids[] = {0, 1, 2};
 
 static int set_up(void **state) {
     (void)state;
     support_fill_normal(REAL_DTYPE, input, ELEMENTS, 1, 1, 0, 1);
     support_fill_normal(REAL_DTYPE, input2, ELEMENTS, 1, 2, 0, 1);
-    memset(output, 0xff, sizeof output);
+    memset(output, 0xff, ELEMENTS * sizeof *output);
     return 0;
 }
 

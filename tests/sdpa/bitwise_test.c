@@ -13,6 +13,9 @@ static const char *const problems[] = {
     "b2h4/2q270k530d9v5,causal,br,lse",
     "h2/1q600k530d6,causal,lse",
     "b5h4/2q270k530d6,qlens=270:5:31:0:256,kvlens=530:300:31:7:513,causal,br,lse",
+    "b3h4/2q5k300d7,causal,br,window=100:-1,softcap=5,mask,bias@h,alibi,sink,kvlens=300:257:40,lse",
+    "b2h4/2q270k530d5,br,window=200:3,softcap=5,mask@h,bias,alibi,sink,kvlens=530:513,lse",
+    "b4h4/2q270k530d5,ragged=270:5:31:0/530:300:31:7,mask,causal,br,lse",
 };
 enum { PROBLEMS = sizeof problems / sizeof *problems };
 
@@ -142,8 +145,8 @@ static void check_parallel_region(trial *t, attn_engine engine, const results *o
     attn_status status[CALLERS] = {ATTN_OK};
     for (int n = 0; n < CALLERS; n++) {
         args[n] = *trial_args(t);
-        args[n].out = poisoned(one->out_count);
-        args[n].lse = poisoned(one->lse_count);
+        args[n].out = poisoned(one->count[SUPPORT_OUT]);
+        args[n].lse = poisoned(one->count[SUPPORT_LSE]);
     }
 #ifdef _OPENMP
 #pragma omp parallel for num_threads(CALLERS) schedule(static, 1)
@@ -152,8 +155,8 @@ static void check_parallel_region(trial *t, attn_engine engine, const results *o
         status[n] = REAL(attn_sdpa)(&context, &problem, &args[n]);
     for (int n = 0; n < CALLERS; n++) {
         assert_int_equal(status[n], ATTN_OK);
-        assert_same_bits(args[n].out, one->out, one->out_count);
-        assert_same_bits(args[n].lse, one->lse, one->lse_count);
+        assert_same_bits(args[n].out, one->copy[SUPPORT_OUT], one->count[SUPPORT_OUT]);
+        assert_same_bits(args[n].lse, one->copy[SUPPORT_LSE], one->count[SUPPORT_LSE]);
         free(args[n].out);
         free(args[n].lse);
     }
@@ -177,8 +180,8 @@ static void check_forked_child(trial *t, attn_engine engine, const results *one)
         attn_context context = threads_context(4);
         attn_problem problem = trial_problem(t, engine);
         bool right = REAL(attn_sdpa)(&context, &problem, trial_args(t)) == ATTN_OK &&
-                     same_bits(t->data.base[SUPPORT_OUT], one->out, one->out_count) &&
-                     same_bits(t->data.base[SUPPORT_LSE], one->lse, one->lse_count);
+                     same_bits(t->data.base[SUPPORT_OUT], one->copy[SUPPORT_OUT], one->count[SUPPORT_OUT]) &&
+                     same_bits(t->data.base[SUPPORT_LSE], one->copy[SUPPORT_LSE], one->count[SUPPORT_LSE]);
         _exit(right ? RIGHT : WRONG);
     }
     int ending;
@@ -223,12 +226,33 @@ static void test_plan(void **state) {
     against_one_thread(check_plan);
 }
 
+/* The engine auto is one of the others. */
+static void check_auto(trial *t, attn_engine engine, const results *one) {
+    if (engine != ATTN_ENGINE_FUSED)
+        return;
+    trial_run(t, ATTN_ENGINE_AUTO, 2);
+    assert_same_results(t, one, engine, "the engine auto");
+}
+
+static void test_auto(void **state) {
+    (void)state;
+    against_one_thread(check_auto);
+    trial t;
+    trial_open(&t, "h2q19k43d7,want=weights,lse");
+    trial_run(&t, ATTN_ENGINE_BLAS, 1);
+    results kept = results_of(&t);
+    trial_run(&t, ATTN_ENGINE_AUTO, 1);
+    assert_same_results(&t, &kept, ATTN_ENGINE_AUTO, "weights take the engine blas");
+    results_free(&kept);
+    trial_close(&t);
+}
+
 /* One plan, other lengths in each run: each run is what a call with these lengths is. */
 static void test_plan_with_other_lengths(void **state) {
     (void)state;
     static const int64_t lengths[][2] = {{270, 530}, {5, 530}, {31, 17}, {0, 530}, {9, 0}, {256, 513}, {1, 1}};
     trial t;
-    trial_open(&t, "h4/2q270k530d6,qlens=270,kvlens=530,causal,br,lse");
+    trial_open(&t, "h4/2q270k530d6,qlens=270,kvlens=530,causal,br,window=300:0,mask@h,sink,lse");
     for_each_engine(engine) {
         attn_problem problem = trial_problem(&t, engine);
         attn_plan *plan;
@@ -250,15 +274,25 @@ static void test_plan_with_other_lengths(void **state) {
 
 /* ---- Batches ----------------------------------------------------------------------------------------------------- */
 
+/* Row b of a mask or bias; NULL stays NULL. */
+static const void *member_of(const void *array, int64_t b, int64_t stride, size_t element_bytes) {
+    return array != NULL ? (const char *)array + (size_t)(b * stride) * element_bytes : NULL;
+}
+
 /* Each member alone, with its lengths given and with the sizes cut to them, has the bits that it has in the batch. */
 static void check_members_alone(trial *t, attn_engine engine, const results *batch) {
     const attn_problem *whole = &t->problem_case->problem;
+    bool ragged = (whole->flags & ATTN_RAGGED) != 0;
     for (int64_t b = 0; b < whole->batch; b++)
-        for (int cut = 0; cut < 2; cut++) {
+        for (int cut = ragged ? 1 : 0; cut < 2; cut++) {
             attn_problem alone = trial_problem(t, engine);
             real_args args = *trial_args(t);
             int64_t q_len = support_case_q_len(t->problem_case, b), kv_len = support_case_kv_len(t->problem_case, b);
             alone.batch = 1;
+            alone.flags &= ~ATTN_RAGGED;
+            args.q_offsets = args.kv_offsets = NULL;
+            args.mask = member_of(args.mask, b, whole->mask.batch, 1);
+            args.bias = member_of(args.bias, b, whole->bias.batch, sizeof(real));
             args.q = element(t, SUPPORT_Q, b, 0, 0, 0);
             args.k = element(t, SUPPORT_K, b, 0, 0, 0);
             args.v = element(t, SUPPORT_V, b, 0, 0, 0);
@@ -276,8 +310,9 @@ static void check_members_alone(trial *t, attn_engine engine, const results *bat
             for (int64_t h = 0; h < whole->q_heads; h++) {
                 int64_t out = support_index(&t->data, SUPPORT_OUT, b, h, 0, 0);
                 int64_t lse = support_index(&t->data, SUPPORT_LSE, b, h, 0, 0);
-                assert_same_bits(element(t, SUPPORT_OUT, b, h, 0, 0), batch->out + out, q_len * whole->v_dim);
-                assert_same_bits(element(t, SUPPORT_LSE, b, h, 0, 0), batch->lse + lse, q_len);
+                assert_same_bits(element(t, SUPPORT_OUT, b, h, 0, 0), batch->copy[SUPPORT_OUT] + out,
+                                 q_len * whole->v_dim);
+                assert_same_bits(element(t, SUPPORT_LSE, b, h, 0, 0), batch->copy[SUPPORT_LSE] + lse, q_len);
             }
         }
 }
@@ -295,6 +330,7 @@ int main(void) {
         cmocka_unit_test(test_parallel_region),
         cmocka_unit_test(test_forked_child),
         cmocka_unit_test(test_plan),
+        cmocka_unit_test(test_auto),
         cmocka_unit_test(test_plan_with_other_lengths),
         cmocka_unit_test(test_members_alone),
     };

@@ -20,17 +20,18 @@ typedef struct caller {
 static const char *examine(const caller *me, attn_status status) {
     if (status != ATTN_OK)
         return attn_last_error();
-    if (!same_bits(me->args.out, me->wanted->out, me->wanted->out_count))
+    if (!same_bits(me->args.out, me->wanted->copy[SUPPORT_OUT], me->wanted->count[SUPPORT_OUT]))
         return "other bits in out";
-    return same_bits(me->args.lse, me->wanted->lse, me->wanted->lse_count) ? NULL : "other bits in lse";
+    return same_bits(me->args.lse, me->wanted->copy[SUPPORT_LSE], me->wanted->count[SUPPORT_LSE]) ? NULL
+                                                                                                  : "other bits in lse";
 }
 
 static void *call_in_turns(void *data) {
     caller *me = data;
     attn_context context = threads_context(me->threads);
     for (int round = 0; round < ROUNDS && me->complaint == NULL; round++) {
-        memset(me->args.out, 0xff, (size_t)me->wanted->out_count * sizeof(real));
-        memset(me->args.lse, 0xff, (size_t)me->wanted->lse_count * sizeof(real));
+        memset(me->args.out, 0xff, (size_t)me->wanted->count[SUPPORT_OUT] * sizeof(real));
+        memset(me->args.lse, 0xff, (size_t)me->wanted->count[SUPPORT_LSE] * sizeof(real));
         attn_status status = round % 3 == 0   ? REAL(attn_sdpa)(&context, me->problem, &me->args)
                              : round % 3 == 1 ? REAL(attn_plan_run)(me->plan, &me->args, me->workspace, me->bytes)
                                               : REAL(attn_plan_run)(me->plan, &me->args, NULL, 0);
@@ -51,8 +52,8 @@ static void run_callers(trial *t, attn_engine engine) {
     caller callers[CALLERS];
     for (int n = 0; n < CALLERS; n++) {
         callers[n] = (caller){.plan = plan, .problem = &problem, .wanted = &wanted, .args = *trial_args(t)};
-        callers[n].args.out = poisoned(wanted.out_count);
-        callers[n].args.lse = poisoned(wanted.lse_count);
+        callers[n].args.out = poisoned(wanted.count[SUPPORT_OUT]);
+        callers[n].args.lse = poisoned(wanted.count[SUPPORT_LSE]);
         callers[n].bytes = bytes;
         callers[n].threads = 1 + n % 3;
         callers[n].workspace = aligned_alloc(ATTN_WORKSPACE_ALIGN, bytes);

@@ -47,6 +47,7 @@ typedef enum flops_too { FLOPS_FAIL, FLOPS_EXIST } flops_too;
 static void refuse_problem(const attn_problem *problem, attn_status wanted, const char *words, flops_too flops) {
     attn_plan *plan = (attn_plan *)&good;
     double count = -1;
+    support_data_poison_outputs(&good.data);
     assert_failed(REAL(attn_sdpa)(NULL, problem, trial_args(&good)), wanted, words);
     assert_failed(attn_plan_create(NULL, problem, REAL_DTYPE, &plan), wanted, words);
     assert_ptr_equal(plan, &good);
@@ -106,9 +107,22 @@ static void test_numbers(void **state) {
         REFUSE((p.flags |= ATTN_HAS_SCALE, p.scale = (double)NAN), ATTN_ERR_VALUE, "scale nan");
         REFUSE((p.flags |= ATTN_HAS_SCALE, p.scale = (double)INFINITY), ATTN_ERR_VALUE, "scale inf");
         REFUSE((p.flags |= ATTN_HAS_SCALE, p.scale = -(double)INFINITY), ATTN_ERR_VALUE, "scale -inf");
-        if (REAL_DTYPE == ATTN_F32)
+        REFUSE((p.flags |= ATTN_HAS_SOFTCAP, p.softcap = (double)NAN), ATTN_ERR_VALUE, "softcap nan");
+        REFUSE((p.flags |= ATTN_HAS_SOFTCAP, p.softcap = (double)INFINITY), ATTN_ERR_VALUE, "softcap inf");
+        REFUSE((p.flags |= ATTN_HAS_SOFTCAP, p.softcap = -2), ATTN_ERR_VALUE, "softcap -2");
+        REFUSE((p.flags |= ATTN_HAS_WINDOW, p.window_left = -2), ATTN_ERR_VALUE, "window_left -2 is below -1");
+        REFUSE((p.flags |= ATTN_HAS_WINDOW, p.window_right = INT64_MIN), ATTN_ERR_VALUE,
+               "window_right -9223372036854775808 is below -1");
+        REFUSE((p.flags |= ATTN_HAS_MASK | ATTN_HAS_MASK_LEN, p.mask_len = -1), ATTN_ERR_SIZE, "mask_len -1");
+        REFUSE((p.flags |= ATTN_HAS_BIAS | ATTN_HAS_BIAS_LEN, p.bias_len = -1), ATTN_ERR_SIZE, "bias_len -1");
+        if (REAL_DTYPE == ATTN_F32) {
             REFUSE_BUT_FLOPS((p.flags |= ATTN_HAS_SCALE, p.scale = 1e300), ATTN_ERR_VALUE,
                              "scale 1e+300 does not fit float", FLOPS_EXIST);
+            REFUSE_BUT_FLOPS((p.flags |= ATTN_HAS_SOFTCAP, p.softcap = 1e300), ATTN_ERR_VALUE,
+                             "softcap 1e+300 does not fit float", FLOPS_EXIST);
+            REFUSE_BUT_FLOPS((p.flags |= ATTN_HAS_SOFTCAP, p.softcap = 1e-60), ATTN_ERR_VALUE,
+                             "softcap 1e-60 is 0 in float", FLOPS_EXIST);
+        }
     }
 }
 
@@ -124,6 +138,8 @@ static void test_flags(void **state) {
         REFUSE(p.alignment = (attn_alignment)-1, ATTN_ERR_FLAG, "alignment -1");
         REFUSE(p.alignment = ATTN_ALIGN_OFFSET, ATTN_ERR_FLAG, "needs ATTN_HAS_OFFSET");
         REFUSE(p.flags |= ATTN_HAS_OFFSET, ATTN_ERR_FLAG, "ATTN_HAS_OFFSET goes with");
+        REFUSE(p.flags |= ATTN_HAS_MASK_LEN, ATTN_ERR_FLAG, "ATTN_HAS_MASK_LEN goes with ATTN_HAS_MASK");
+        REFUSE(p.flags |= ATTN_HAS_BIAS_LEN, ATTN_ERR_FLAG, "ATTN_HAS_BIAS_LEN goes with ATTN_HAS_BIAS");
     }
 }
 
@@ -137,20 +153,32 @@ static void test_struct_sizes(void **state) {
     }
 }
 
+/* fused refuses the intermediates. */
 static void test_unsupported_options(void **state) {
     (void)state;
-    static const struct {
-        uint64_t flag;
-        const char *name;
-    } options[] = {
-        {ATTN_HAS_WINDOW, "window"},     {ATTN_HAS_SOFTCAP, "softcap"},  {ATTN_HAS_MASK, "mask"},
-        {ATTN_HAS_BIAS, "bias"},         {ATTN_HAS_ALIBI, "ALiBi"},      {ATTN_HAS_SINK, "sink"},
-        {ATTN_RAGGED, "ragged"},         {ATTN_WANT_SCORES, "scores"},   {ATTN_WANT_CAPPED, "capped"},
-        {ATTN_WANT_MASKED, "masked"},    {ATTN_WANT_WEIGHTS, "weights"}, {ATTN_HAS_MASK_LEN, "mask_len"},
-        {ATTN_HAS_BIAS_LEN, "bias_len"},
-    };
-    for (size_t n = 0; n < sizeof options / sizeof *options; n++)
-        for_each_engine(engine) REFUSE(p.flags |= options[n].flag, ATTN_ERR_UNSUPPORTED, options[n].name);
+    const attn_engine engine = ATTN_ENGINE_FUSED;
+    static const uint64_t wanted[] = {ATTN_WANT_SCORES, ATTN_WANT_CAPPED, ATTN_WANT_MASKED, ATTN_WANT_WEIGHTS};
+    for (int n = 0; n < 4; n++)
+        REFUSE(p.flags |= wanted[n], ATTN_ERR_UNSUPPORTED, "the engine fused never has the whole scores or weights");
+}
+
+static void test_strides_of_options(void **state) {
+    (void)state;
+    for_each_engine(engine) {
+        REFUSE((p.flags |= ATTN_HAS_MASK, p.mask.key = 2), ATTN_ERR_STRIDE, "mask: key stride 2 is neither 0 nor 1");
+        REFUSE((p.flags |= ATTN_HAS_MASK, p.mask.key = -1), ATTN_ERR_STRIDE, "mask: key stride -1");
+        REFUSE((p.flags |= ATTN_HAS_MASK, p.mask.row = -1), ATTN_ERR_STRIDE, "mask: row stride -1 is negative");
+        REFUSE((p.flags |= ATTN_HAS_BIAS, p.bias.key = 7), ATTN_ERR_STRIDE, "bias: key stride 7 is neither 0 nor 1");
+        REFUSE((p.flags |= ATTN_HAS_BIAS, p.bias.batch = -7), ATTN_ERR_STRIDE, "bias: batch stride -7 is negative");
+        REFUSE((p.flags |= ATTN_HAS_BIAS, p.bias.head = INT64_MAX), ATTN_ERR_OVERFLOW, "bias: ");
+        REFUSE((p.flags |= ATTN_RAGGED, p.total_q = -1), ATTN_ERR_SIZE, "total_q -1");
+        REFUSE((p.flags |= ATTN_RAGGED, p.total_kv = -1), ATTN_ERR_SIZE, "total_kv -1");
+        if (engine == ATTN_ENGINE_FUSED)
+            continue;
+        REFUSE((p.flags |= ATTN_WANT_WEIGHTS, p.scores.row = KV_LEN - 1), ATTN_ERR_STRIDE,
+               "weights: row stride 6 is below the row size 7");
+        REFUSE((p.flags |= ATTN_WANT_SCORES, p.scores.batch = 0), ATTN_ERR_STRIDE, "scores: a stride of 0");
+    }
 }
 
 /* Sums and products beyond 63 bits, and sizes beyond BLAS's integers. */
@@ -224,6 +252,7 @@ static void test_fields_without_flags(void **state) {
 static void refuse_args(const attn_problem *problem, const real_args *args, attn_status wanted, const char *words) {
     attn_plan *plan;
     size_t bytes;
+    support_data_poison_outputs(&good.data);
     assert_failed(REAL(attn_sdpa)(NULL, problem, args), wanted, words);
     assert_ok(attn_plan_create(NULL, problem, REAL_DTYPE, &plan));
     assert_ok(attn_plan_workspace(plan, &bytes));
@@ -365,14 +394,59 @@ static void test_pointers_without_flags(void **state) {
         REFUSE_ARGS(a.bias = numbers, ATTN_ERR_FLAG, "bias is given without ATTN_HAS_BIAS");
         REFUSE_ARGS(a.alibi_slopes = numbers, ATTN_ERR_FLAG, "alibi_slopes is given without ATTN_HAS_ALIBI");
         REFUSE_ARGS(a.sink = numbers, ATTN_ERR_FLAG, "sink is given without ATTN_HAS_SINK");
-        REFUSE_ARGS(a.q_offsets = offsets, ATTN_ERR_FLAG, "q_offsets is given without ATTN_RAGGED");
-        REFUSE_ARGS(a.kv_offsets = offsets, ATTN_ERR_FLAG, "kv_offsets is given without ATTN_RAGGED");
+        REFUSE_ARGS(a.q_offsets = offsets, ATTN_ERR_FLAG, "q_offsets are given without ATTN_RAGGED");
+        REFUSE_ARGS(a.kv_offsets = offsets, ATTN_ERR_FLAG, "kv_offsets are given without ATTN_RAGGED");
         REFUSE_ARGS(a.scores = numbers, ATTN_ERR_FLAG, "scores is given without ATTN_WANT_SCORES");
         REFUSE_ARGS(a.capped = numbers, ATTN_ERR_FLAG, "capped is given without ATTN_WANT_CAPPED");
         REFUSE_ARGS(a.masked = numbers, ATTN_ERR_FLAG, "masked is given without ATTN_WANT_MASKED");
         REFUSE_ARGS(a.weights = numbers, ATTN_ERR_FLAG, "weights is given without ATTN_WANT_WEIGHTS");
     }
     assert_true(numbers[0] == 0);
+}
+
+static void test_flags_without_pointers(void **state) {
+    (void)state;
+    for_each_engine(engine) {
+        REFUSE_ARGS(p.flags |= ATTN_HAS_MASK, ATTN_ERR_NULL, "mask is NULL");
+        REFUSE_ARGS(p.flags |= ATTN_HAS_BIAS, ATTN_ERR_NULL, "bias is NULL");
+        REFUSE_ARGS(p.flags |= ATTN_HAS_ALIBI, ATTN_ERR_NULL, "alibi_slopes is NULL");
+        REFUSE_ARGS(p.flags |= ATTN_HAS_SINK, ATTN_ERR_NULL, "sink is NULL");
+        if (engine == ATTN_ENGINE_FUSED)
+            continue;
+        REFUSE_ARGS(p.flags |= ATTN_WANT_SCORES, ATTN_ERR_NULL, "scores is NULL");
+        REFUSE_ARGS(p.flags |= ATTN_WANT_CAPPED, ATTN_ERR_NULL, "capped is NULL");
+        REFUSE_ARGS(p.flags |= ATTN_WANT_MASKED, ATTN_ERR_NULL, "masked is NULL");
+        REFUSE_ARGS(p.flags |= ATTN_WANT_WEIGHTS, ATTN_ERR_NULL, "weights is NULL");
+    }
+}
+
+/* The good arrays as packed tokens: two members of 5 and 7 rows at most. */
+#define REFUSE_RAGGED(q_offset_list, kv_offset_list, status, words)                                                    \
+    REFUSE_ARGS((p.flags |= ATTN_RAGGED, p.total_q = BATCH * Q_LEN, p.total_kv = BATCH * KV_LEN,                       \
+                 p.q.head = BATCH * Q_LEN * DIM, p.k.head = BATCH * KV_LEN * DIM, p.v.head = BATCH * KV_LEN * V_DIM,   \
+                 p.out.head = BATCH * Q_LEN * V_DIM, p.lse.head = BATCH * Q_LEN, a.q_offsets = (q_offset_list),        \
+                 a.kv_offsets = (kv_offset_list)),                                                                     \
+                status, words)
+
+static void test_offsets(void **state) {
+    (void)state;
+    static const int64_t right[] = {0, 5, 10}, late[] = {1, 5, 10}, falling[] = {0, 5, 4}, negative[] = {0, -1, 5},
+                         wide[] = {0, 8, 10}, far[] = {0, 2, 9}, beyond[] = {0, 5, INT64_MAX};
+    for_each_engine(engine) {
+        REFUSE_RAGGED(NULL, right, ATTN_ERR_NULL, "q_offsets is NULL");
+        REFUSE_RAGGED(right, NULL, ATTN_ERR_NULL, "kv_offsets is NULL");
+        REFUSE_RAGGED(late, right, ATTN_ERR_LENGTH, "q_offsets[0] 1 is not 0");
+        REFUSE_RAGGED(right, late, ATTN_ERR_LENGTH, "kv_offsets[0] 1 is not 0");
+        REFUSE_RAGGED(falling, right, ATTN_ERR_LENGTH, "q_offsets[2] 4 is below the 5 before it");
+        REFUSE_RAGGED(right, falling, ATTN_ERR_LENGTH, "kv_offsets[2] 4 is below the 5 before it");
+        REFUSE_RAGGED(right, negative, ATTN_ERR_LENGTH, "kv_offsets[1] -1 is below the 0 before it");
+        REFUSE_RAGGED(far, right, ATTN_ERR_LENGTH, "q_offsets: member 1 has 7 rows, more than q_len 5");
+        REFUSE_RAGGED(right, wide, ATTN_ERR_LENGTH, "kv_offsets: member 0 has 8 rows, more than kv_len 7");
+        REFUSE_RAGGED(beyond, right, ATTN_ERR_LENGTH, "q_offsets: member 1 has 9223372036854775802 rows");
+        REFUSE_RAGGED((p.total_q = 9, right), right, ATTN_ERR_LENGTH, "q_offsets[2] 10 is beyond total_q 9");
+        REFUSE_RAGGED((a.q_lens = right, right), right, ATTN_ERR_FLAG, "q_lens are given with ATTN_RAGGED");
+        REFUSE_RAGGED((a.kv_lens = right, right), right, ATTN_ERR_FLAG, "kv_lens are given with ATTN_RAGGED");
+    }
 }
 
 static void test_args_struct_size(void **state) {
@@ -397,16 +471,40 @@ static void test_overlap(void **state) {
         REFUSE_ARGS(a.q = a.lse, ATTN_ERR_OVERLAP, "lse starts where q starts");
         /* one element of out, then of lse, is an input's last, and the other way round */
         REFUSE_ARGS(a.k = a.out - (d->elements[SUPPORT_K] - 1), ATTN_ERR_OVERLAP, "out overlaps k");
-        REFUSE_ARGS(a.q = a.lse - (d->elements[SUPPORT_Q] - 1), ATTN_ERR_OVERLAP, "lse overlaps q");
+        REFUSE_ARGS(a.q = a.lse - (d->elements[SUPPORT_Q] - 1), ATTN_ERR_OVERLAP, "overlaps q");
         REFUSE_ARGS(a.v = a.out + (d->elements[SUPPORT_OUT] - 1), ATTN_ERR_OVERLAP, "out overlaps v");
-        /* outputs */
-        REFUSE_ARGS(a.lse = a.out, ATTN_ERR_OVERLAP, "out overlaps lse");
-        REFUSE_ARGS(a.lse = a.out + (d->elements[SUPPORT_OUT] - 1), ATTN_ERR_OVERLAP, "out overlaps lse");
-        REFUSE_ARGS(a.lse = a.out - (d->elements[SUPPORT_LSE] - 1), ATTN_ERR_OVERLAP, "out overlaps lse");
-        /* rows of out with a gap in which lse would stand, but for its first element */
-        REFUSE_ARGS((p.out = (attn_strides){Q_HEADS * Q_LEN * 4, Q_LEN * 4, 4}, p.lse = p.out, a.lse = a.out + 1),
-                    ATTN_ERR_OVERLAP, "out overlaps lse");
+        REFUSE_ARGS((p.flags |= ATTN_HAS_SINK, a.sink = a.lse), ATTN_ERR_OVERLAP, "lse starts where sink starts");
+        REFUSE_ARGS((p.flags |= ATTN_HAS_BIAS, p.bias = (attn_mask_strides){0, 0, 0, 1}, a.bias = a.out + 1),
+                    ATTN_ERR_OVERLAP, "out overlaps bias");
+        REFUSE_ARGS(
+            (p.flags |= ATTN_HAS_MASK, p.mask = (attn_mask_strides){0, 0, 0, 1}, a.mask = (const uint8_t *)a.lse + 1),
+            ATTN_ERR_OVERLAP, "lse overlaps mask");
+        if (engine != ATTN_ENGINE_FUSED)
+            REFUSE_ARGS((p.flags |= ATTN_WANT_WEIGHTS, a.weights = a.out), ATTN_ERR_OVERLAP, "out overlaps weights");
     }
+}
+
+/* Two outputs, in an array of their own. */
+static void test_overlapping_outputs(void **state) {
+    (void)state;
+    enum { OUT = BATCH * Q_HEADS * Q_LEN * V_DIM, LSE = BATCH * Q_HEADS * Q_LEN, GAP = 4, ROOM = 10 * GAP * OUT };
+    real *room = poisoned(ROOM);
+    real *out = room + ROOM / 2;
+    const attn_strides gaps = {Q_HEADS * Q_LEN * GAP, Q_LEN * GAP, GAP};
+    const attn_strides wide_gaps = {Q_HEADS * Q_LEN * (GAP + 1), Q_LEN * (GAP + 1), GAP + 1};
+    for_each_engine(engine) {
+        REFUSE_ARGS(a.lse = a.out = out, ATTN_ERR_OVERLAP, "out overlaps lse");
+        REFUSE_ARGS((a.out = out, a.lse = out + OUT - 1), ATTN_ERR_OVERLAP, "out overlaps lse");
+        REFUSE_ARGS((a.out = out, a.lse = out - LSE + 1), ATTN_ERR_OVERLAP, "out overlaps lse");
+        /* rows of out with gaps: lse lies in the second element of each row, or now and then in one */
+        REFUSE_ARGS((p.out = p.lse = gaps, a.out = out, a.lse = out + 1), ATTN_ERR_OVERLAP, "out overlaps lse");
+        REFUSE_ARGS((p.out = p.lse = gaps, a.out = out, a.lse = out + 1 - 2 * GAP), ATTN_ERR_OVERLAP,
+                    "out overlaps lse");
+        REFUSE_ARGS((p.out = gaps, p.lse = wide_gaps, a.out = out, a.lse = out + V_DIM), ATTN_ERR_OVERLAP,
+                    "out overlaps lse");
+        assert_untouched(room, ROOM);
+    }
+    free(room);
 }
 
 /* Calls on a copy of the good inputs inside `memory`; the wanted results are those of separate arrays. */
@@ -446,6 +544,17 @@ static void test_interleaving(void **state) {
         args.lse = memory + DIM + V_DIM;
         run_inside(&problem, &args, "q, out and lse in one array");
         free(memory);
+        /* the lse of each head behind its out */
+        enum { BLOCK = Q_LEN * (V_DIM + 1) };
+        memory = poisoned(BATCH * Q_HEADS * BLOCK);
+        problem = trial_problem(&good, engine);
+        args = *trial_args(&good);
+        problem.out = (attn_strides){Q_HEADS * BLOCK, BLOCK, V_DIM};
+        problem.lse = (attn_strides){Q_HEADS * BLOCK, BLOCK, 1};
+        args.out = memory;
+        args.lse = memory + Q_LEN * V_DIM;
+        run_inside(&problem, &args, "out and lse of each head in one array");
+        free(memory);
     }
     support_data_poison_outputs(&good.data);
 }
@@ -453,7 +562,7 @@ static void test_interleaving(void **state) {
 /* Inputs may alias each other; empty arrays overlap nothing. */
 static void test_overlap_that_is_right(void **state) {
     (void)state;
-    static real numbers[8] = {1, 2, 3, 4, 5, 6, 7, 8}, outputs[8];
+    static real numbers[8] = {1, 2, 3, 4, 5, 6, 7, 8}, apart[8];
     for_each_engine(engine) {
         attn_problem problem = ATTN_PROBLEM_INIT;
         problem.engine = engine;
@@ -462,18 +571,18 @@ static void test_overlap_that_is_right(void **state) {
         assert_ok(attn_problem_layout_bhld(&problem));
         real_args args = ATTN_STRUCT_INIT(real_args);
         args.q = args.k = args.v = numbers;
-        args.out = outputs;
+        args.out = apart;
         assert_ok(REAL(attn_sdpa)(NULL, &problem, &args));
         args.out = numbers + 4; /* right behind the inputs */
         args.lse = NULL;
         assert_ok(REAL(attn_sdpa)(NULL, &problem, &args));
         problem.kv_len = 0; /* k and v are empty: they may stand anywhere */
-        args.q = outputs;
+        args.q = apart;
         args.k = args.v = args.out = numbers;
         assert_ok(REAL(attn_sdpa)(NULL, &problem, &args));
         assert_true(numbers[0] == 0 && numbers[3] == 0);
         problem.v_dim = 0; /* and so may out */
-        args.out = outputs;
+        args.out = apart;
         assert_ok(REAL(attn_sdpa)(NULL, &problem, &args));
     }
 }
@@ -640,6 +749,7 @@ int main(void) {
         cmocka_unit_test(test_flags),
         cmocka_unit_test(test_struct_sizes),
         cmocka_unit_test(test_unsupported_options),
+        cmocka_unit_test(test_strides_of_options),
         cmocka_unit_test(test_overflow),
         cmocka_unit_test(test_strides_without_meaning),
         cmocka_unit_test(test_fields_without_flags),
@@ -648,8 +758,11 @@ int main(void) {
         cmocka_unit_test(test_lengths),
         cmocka_unit_test(test_lse_strides),
         cmocka_unit_test(test_pointers_without_flags),
+        cmocka_unit_test(test_flags_without_pointers),
+        cmocka_unit_test(test_offsets),
         cmocka_unit_test(test_args_struct_size),
         cmocka_unit_test(test_overlap),
+        cmocka_unit_test(test_overlapping_outputs),
         cmocka_unit_test(test_interleaving),
         cmocka_unit_test(test_overlap_that_is_right),
         cmocka_unit_test(test_workspace),

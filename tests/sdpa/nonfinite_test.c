@@ -26,6 +26,16 @@ static const char *const problems[] = {
     "h2q19k43d5,causal,lse,nan=v:0:0:19:3+k:0:0:20:1+v:0:1:42:0+k:0:1:42:2",
     "h2q5k300d5,causal,lse,nan=v:0:0:5:3+k:0:0:6:1+v:0:1:299:0,inf=k:0:1:42:2+v:0:1:43:1",
     "h2q5k43d5,causal,off=-5,lse,nan=v:0:0:0:3+k:0:0:6:1+q:0:0:0:1+q:0:1:4:2",
+    /* hidden by window, mask and bias */
+    "h2q41k41d5,window=6:3,lse,nan=v:0:0:20:2+k:0:0:30:1+v:0:1:10:0+v:0:1:11:4",
+    "h2q5k300d5,br,window=2:1,lse,nan=v:0:0:20:2+k:0:0:298:1+v:0:1:295:0+k:0:1:100:2",
+    "q270k600d5,off=300,window=20:5,lse,nan=v:0:0:320:2+k:0:0:400:1+v:0:0:599:0+v:0:0:0:4",
+    "h2q19k43d5,mask=random:0.5,lse,nan=v:0:0:20:2+k:0:0:30:1+v:0:1:42:0+q:0:1:3:2,inf=v:0:1:10:3",
+    "h4/2q5k300d5,mask@q=random:0.5,sink,lse,nan=v:0:0:20:2+k:0:0:30:1+v:0:1:299:0+k:0:1:4:4",
+    "q40k1100d5,mask=random:0.5,alibi,softcap=3,lse,nan=v:0:0:20:2+k:0:0:600:1+v:0:0:1099:0",
+    "h2q19k43d5,bias=inf:0.5,sink,lse,nan=v:0:0:20:2+k:0:0:30:1+v:0:1:42:0+q:0:1:3:2",
+    "h2q5k300d5,bias=inf:0.5,bias_len=250,lse,nan=v:0:0:20:2+k:0:0:30:1+v:0:1:299:0+k:0:1:260:0",
+    "b3h2q19k43d5,ragged=19:5:11/43:17:30,causal,br,lse,nan=v:0:0:42:2+k:1:0:16:1+v:2:1:25:0+q:2:1:3:2",
     /* scale 0 reads neither queries nor keys */
     "h2q19k43d5,scale=0,causal,lse,nan=v:0:0:7:3+k:0:0:3:1+q:0:0:3:1",
     "h2q5k43d5,scale=0,lse,nan=v:0:0:7:3+k:0:0:3:1+q:0:0:3:1",
@@ -86,6 +96,7 @@ static void check_element(const trial *t, attn_engine engine, const real *got, c
 
 static void check_against_zeros(trial *t, attn_engine engine) {
     const attn_problem *p = &t->problem_case->problem;
+    bool ragged = (p->flags & ATTN_RAGGED) != 0; /* then rows beyond a member's are another's */
     set_specials(t, true);
     trial_run(t, engine, 1);
     results zeros = results_of(t);
@@ -93,11 +104,12 @@ static void check_against_zeros(trial *t, attn_engine engine) {
     trial_run(t, engine, 1);
     for (int64_t b = 0; b < p->batch; b++)
         for (int64_t h = 0; h < p->q_heads; h++)
-            for (int64_t i = 0; i < p->q_len; i++)
+            for (int64_t i = 0; i < (ragged ? support_case_q_len(t->problem_case, b) : p->q_len); i++)
                 for (int64_t c = t->problem_case->lse ? -1 : 0; c < p->v_dim; c++) {
                     support_array array = c < 0 ? SUPPORT_LSE : SUPPORT_OUT;
                     int64_t at = support_index(&t->data, array, b, h, i, c);
-                    check_element(t, engine, (real *)t->data.base[array] + at, (c < 0 ? zeros.lse : zeros.out) + at,
+                    check_element(t, engine, (real *)t->data.base[array] + at,
+                                  (c < 0 ? zeros.copy[SUPPORT_LSE] : zeros.copy[SUPPORT_OUT]) + at,
                                   wanted_of(t, b, h, i, c), (const int64_t[]){b, h, i, c});
                 }
     results_free(&zeros);

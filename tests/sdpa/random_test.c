@@ -1,4 +1,4 @@
-/* Random problems against the oracle: random_test FIRST_SEED CASES. Every other case has NaN and Inf in its inputs. A
+/* Random problems against the oracle: random_test FIRST_SEED CASES. Every other case may have NaN and Inf in its inputs. A
  * failure prints the line that reproduces it. */
 #include "sdpa_test.h"
 
@@ -9,12 +9,16 @@ static void test_random_cases(void **state) {
     (void)state;
     static const int threads[] = {1, 2, 4};
     for (uint64_t seed = first_seed; seed < first_seed + cases; seed++) {
-        uint64_t options = SUPPORT_OPTIONS_0_1 | (seed % 2 == 0 ? SUPPORT_OPTION_NONFINITE : 0);
+        uint64_t options = SUPPORT_OPTIONS_ALL & ~(seed % 2 == 0 ? SUPPORT_OPTION_NONFINITE : 0);
+        if (seed % 3 == 0) /* fused refuses these */
+            options &= ~SUPPORT_OPTION_WANT;
         support_case *c = support_case_random(seed, options);
         assert_non_null(c);
         trial t;
         trial_open_case(&t, c);
         for_each_engine(engine) {
+            if (!engine_can(&t, engine))
+                continue;
             /* the same bits for any number of threads: one of them is enough for the oracle */
             trial_run(&t, engine, threads[seed % 3]);
             trial_verify(&t, engine);

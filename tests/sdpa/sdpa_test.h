@@ -80,6 +80,12 @@ static inline attn_problem trial_problem(const trial *t, attn_engine engine) {
     return problem;
 }
 
+/* fused gives no intermediates. */
+static inline bool engine_can(const trial *t, attn_engine engine) {
+    const uint64_t wanted = ATTN_WANT_SCORES | ATTN_WANT_CAPPED | ATTN_WANT_MASKED | ATTN_WANT_WEIGHTS;
+    return engine != ATTN_ENGINE_FUSED || (t->problem_case->problem.flags & wanted) == 0;
+}
+
 /* One call on poisoned outputs; it must succeed. */
 static inline void trial_run_in(trial *t, attn_engine engine, const attn_context *context) {
     attn_problem problem = trial_problem(t, engine);
@@ -96,30 +102,33 @@ static inline void trial_run(trial *t, attn_engine engine, int threads) {
 
 /* ---- Results kept ------------------------------------------------------------------------------------------------ */
 
-/* Copies of out and lse as they were written, elements between the rows included. */
+/* Copies of all outputs as they were written, elements between the rows included; NULL for those not wanted. */
 typedef struct results {
-    int64_t out_count, lse_count;
-    real *out, *lse; /* lse NULL when it is not wanted */
+    int64_t count[SUPPORT_ARRAY_COUNT];
+    real *copy[SUPPORT_ARRAY_COUNT];
 } results;
 
-static inline real *copy_of(const real *from, int64_t count) {
-    real *copy = poisoned(count + 1);
-    if (count > 0)
-        memcpy(copy, from, (size_t)count * sizeof *copy);
-    return copy;
-}
+static const support_array outputs[] = {SUPPORT_OUT,    SUPPORT_LSE,    SUPPORT_SCORES,
+                                        SUPPORT_CAPPED, SUPPORT_MASKED, SUPPORT_WEIGHTS};
+enum { OUTPUTS = sizeof outputs / sizeof *outputs };
 
 static inline results results_of(const trial *t) {
-    const support_data *d = &t->data;
-    results kept = {.out_count = d->elements[SUPPORT_OUT], .lse_count = d->elements[SUPPORT_LSE]};
-    kept.out = copy_of(d->base[SUPPORT_OUT], kept.out_count);
-    kept.lse = d->base[SUPPORT_LSE] != NULL ? copy_of(d->base[SUPPORT_LSE], kept.lse_count) : NULL;
+    results kept = {0};
+    for (int n = 0; n < OUTPUTS; n++) {
+        support_array array = outputs[n];
+        if (t->data.base[array] == NULL)
+            continue;
+        kept.count[array] = t->data.elements[array];
+        kept.copy[array] = poisoned(kept.count[array] + 1);
+        if (kept.count[array] > 0)
+            memcpy(kept.copy[array], t->data.base[array], (size_t)kept.count[array] * sizeof(real));
+    }
     return kept;
 }
 
 static inline void results_free(results *kept) {
-    free(kept->out);
-    free(kept->lse);
+    for (int n = 0; n < OUTPUTS; n++)
+        free(kept->copy[outputs[n]]);
 }
 
 static inline bool same_bits(const real *a, const real *b, int64_t count) {
@@ -128,11 +137,9 @@ static inline bool same_bits(const real *a, const real *b, int64_t count) {
 
 /* The trial's outputs are bit by bit those that were kept; `what` says what differs between the two runs. */
 static inline void assert_same_results(const trial *t, const results *kept, attn_engine engine, const char *what) {
-    const support_data *d = &t->data;
-    if (!same_bits(d->base[SUPPORT_OUT], kept->out, kept->out_count))
-        fail_msg("%s, %s: other bits in out: %s", t->text, engine_name(engine), what);
-    if (kept->lse != NULL && !same_bits(d->base[SUPPORT_LSE], kept->lse, kept->lse_count))
-        fail_msg("%s, %s: other bits in lse: %s", t->text, engine_name(engine), what);
+    for (int n = 0; n < OUTPUTS; n++)
+        if (!same_bits(t->data.base[outputs[n]], kept->copy[outputs[n]], kept->count[outputs[n]]))
+            fail_msg("%s, %s: output %d has other bits: %s", t->text, engine_name(engine), n, what);
 }
 
 /* One element of the outputs and of inputs, by head and row. */

@@ -10,6 +10,9 @@
  * tails, have weights near 1 whose scores' errors nothing averages out: a plain evaluation reached 3.3 eps there. */
 enum { NORMAL_MOST_KEYS = 4096, NORMAL_LEAST_KEYS = 32, NORMAL_LEAST_DIM = 16 };
 
+/* Head size from which the error of a score summed in order shows beside 1.5 max|s|. */
+#define USUAL_DIM 64
+
 /* ---- Tolerances ---------------------------------------------------------------------------------------------- */
 
 double support_eps(attn_dtype dtype) {
@@ -29,14 +32,21 @@ static bool is_plain_normal(const support_case *c, const support_row *row) {
            c->problem.head_dim >= NORMAL_LEAST_DIM;
 }
 
-/* (3 + 1.5 size) eps. */
-static long double growing(attn_dtype dtype, long double size) {
-    return (3 + 1.5L * size) * support_eps(dtype) * support_valgrind_factor(dtype);
+/* (3 + factor size) eps. */
+static long double growing(const support_data *d, long double factor, long double size) {
+    return (3 + factor * size) * support_eps(d->dtype) * support_valgrind_factor(d->dtype);
+}
+
+/* What rounding may do to scores, and to all that a row says about them, from the magnitude of their terms. A default
+ * scale 1/sqrt(head_dim) computed in double is one eps off at most. */
+static long double score_tolerance(const support_data *d, long double magnitude) {
+    return growing(d, 2.5L + 0.5L * sqrtl((long double)d->problem_case->problem.head_dim), magnitude);
 }
 
 long double support_tolerance(const support_data *d, const support_row *row) {
     bool plain = is_plain_normal(d->problem_case, row);
-    return growing(d->dtype, plain ? 0 : row->max_score) * row->max_value;
+    long double factor = 1.5L * fmaxl(1, sqrtl((long double)d->problem_case->problem.head_dim / USUAL_DIM));
+    return growing(d, factor, plain ? 0 : row->max_score) * row->max_value;
 }
 
 /* ---- One number ---------------------------------------------------------------------------------------------- */
@@ -131,13 +141,13 @@ static void compare_intermediate(const support_data *d, place where, support_arr
     static const char *const names[] = {"scores", "capped", "masked", "weights"};
     const long double *wanted[] = {row->scores, row->capped, row->masked, row->weights};
     const support_expect *expect[] = {row->scores_expect, row->capped_expect, row->masked_expect, row->weights_expect};
+    const long double *magnitude[] = {row->scores_magnitude, row->capped_magnitude, row->masked_magnitude, NULL};
     int which = (int)(array - SUPPORT_SCORES);
     where.array = names[which];
     for (int64_t j = 0; j < d->problem_case->problem.kv_len; j++) {
-        long double size = array == SUPPORT_WEIGHTS ? row->max_magnitude : row->magnitudes[j];
         where.col = j;
         check(report, &where, support_get(d, array, where.b, where.h, where.row, j), wanted[which][j], expect[which][j],
-              growing(d->dtype, size));
+              score_tolerance(d, magnitude[which] ? magnitude[which][j] : row->max_magnitude));
     }
 }
 
@@ -153,7 +163,7 @@ static void compare_attention_row(const support_data *d, int64_t b, int64_t h, i
             where.array = "lse";
             long double size = support_is_finite(row->lse) ? fmaxl(1, fabsl(row->lse)) : 1;
             check(report, &where, support_get(d, SUPPORT_LSE, b, h, i, 0), row->lse, row->lse_expect,
-                  growing(d->dtype, row->max_magnitude) * size);
+                  score_tolerance(d, row->max_magnitude) * size);
         }
     }
     for (int array = SUPPORT_SCORES; array <= SUPPORT_WEIGHTS; array++) {

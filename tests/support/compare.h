@@ -2,10 +2,12 @@
  *
  * Tolerances, eps = 2^-23 (float) or 2^-52 (double), per row:
  *   out      3 eps max|V| for data=normal with the default scale, no option that changes scores, head_dim of 16 or more
- *            and 32 to 4096 keys seen; else (3 + 1.5 max|s|) eps max|V|; max over the keys that the row sees
- *   lse      (3 + 1.5 max m) eps max(1, |lse|), m = |scale| sum |q_c k_c| of a key, taken through the steps
- *   weights  (3 + 1.5 max m) eps
- *   scores, capped, masked   (3 + 1.5 m) eps, m of their own key
+ *            and 32 to 4096 keys seen; else (3 + 1.5 g max|s|) eps max|V|; max over the keys that the row sees,
+ *            g = max(1, sqrt(head_dim / 64)), |s| at least the root of the sum of its squared terms
+ *   lse      (3 + f max m) eps max(1, |lse|), f = 2.5 + 0.5 sqrt(head_dim), m = |scale| sum |q_c k_c| of a key, taken
+ *            through the steps; max over the keys that the row sees
+ *   weights  (3 + f max m) eps
+ *   scores, capped, masked   (3 + f m) eps, m of their own key after that step
  * With the environment variable ATTN_UNDER_VALGRIND=1, double tolerances are SUPPORT_VALGRIND_FACTOR times as wide:
  * valgrind computes long double in 64 bits.
  * NaN where none is expected fails, and so does anything but what the rules demand where they demand NaN, 0 or -Inf.
@@ -49,7 +51,7 @@ bool support_verify(const support_data *d, const char *engine, support_report *r
 bool support_verify_sampled(const support_data *d, const char *engine, int64_t max_rows, uint64_t seed,
                             support_report *report);
 
-/* The wider rule, (3 + 1.5 max|s|) eps max|V|, or 3 eps max|V| where that one holds. */
+/* The tolerance of out for a row of the oracle. */
 long double support_tolerance(const support_data *d, const support_row *row);
 
 /* eps of a precision; the factor for valgrind, 1 without it. */

@@ -35,10 +35,11 @@ support_row *support_row_create(const support_case *c) {
     }
     row->out = malloc(cols * sizeof *row->out);
     row->out_expect = malloc(cols * sizeof *row->out_expect);
-    long double **numbers[] = {&row->scores, &row->capped, &row->masked, &row->weights, &row->sizes, &row->magnitudes};
+    long double **numbers[] = {&row->scores, &row->capped,           &row->masked,           &row->weights,
+                               &row->sizes,  &row->scores_magnitude, &row->capped_magnitude, &row->masked_magnitude};
     support_expect **expects[] = {&row->scores_expect, &row->capped_expect, &row->masked_expect, &row->weights_expect};
     bool complete = row->out && row->out_expect;
-    for (int i = 0; i < 6; i++) {
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         *numbers[i] = malloc(keys * sizeof **numbers[i]);
         complete = complete && *numbers[i];
     }
@@ -66,7 +67,9 @@ void support_row_free(support_row *row) {
         free(row->weights);
         free(row->weights_expect);
         free(row->sizes);
-        free(row->magnitudes);
+        free(row->scores_magnitude);
+        free(row->capped_magnitude);
+        free(row->masked_magnitude);
         free(row);
     }
 }
@@ -164,12 +167,12 @@ static support_expect expect_of(long double x) {
 /* Raises the sizes of key j to at least |x|. */
 static void raise_sizes(support_row *row, int64_t j, long double x) {
     row->sizes[j] = fmaxl(row->sizes[j], fabsl(x));
-    row->magnitudes[j] = fmaxl(row->magnitudes[j], fabsl(x));
+    row->masked_magnitude[j] = fmaxl(row->masked_magnitude[j], fabsl(x));
 }
 
 static void multiply_sizes(support_row *row, int64_t j, long double factor) {
     row->sizes[j] *= factor;
-    row->magnitudes[j] *= factor;
+    row->masked_magnitude[j] *= factor;
 }
 
 /* Scores of key j after steps 1, 2, 3 into row, with their sizes. */
@@ -182,7 +185,7 @@ static void score_key(const support_data *d, int64_t b, int64_t h, int64_t i, in
     /* 1. s = scale * (q . k); scale 0 reads nothing. */
     long double score = 0;
     bool unspecified = false;
-    row->sizes[j] = row->magnitudes[j] = 0;
+    row->sizes[j] = row->masked_magnitude[j] = 0;
     if (scale != 0) {
         int64_t kv_head = h / (p->q_heads / p->kv_heads);
         const void *q = at(d->dtype, d->base[SUPPORT_Q], support_index(d, SUPPORT_Q, b, h, i, 0));
@@ -190,11 +193,12 @@ static void score_key(const support_data *d, int64_t b, int64_t h, int64_t i, in
         dot_product qk = dot(d->dtype, p->head_dim, q, k, 1);
         score = scale * qk.sum;
         row->sizes[j] = fmaxl(fabsl(score), fabsl(scale) * qk.typical);
-        row->magnitudes[j] = fabsl(scale) * qk.magnitude;
+        row->masked_magnitude[j] = fabsl(scale) * qk.magnitude;
         unspecified = support_is_finite(qk.magnitude) &&
                       (qk.magnitude > largest_finite(d->dtype) || fabsl(score) > largest_finite(d->dtype));
     }
     row->scores[j] = score;
+    row->scores_magnitude[j] = row->masked_magnitude[j];
     row->scores_expect[j] = scale == 0 ? SUPPORT_EXPECT_EXACT : expect_of(score);
 
     /* 2. softcap. Its slope takes the errors of step 1 down. */
@@ -206,6 +210,7 @@ static void score_key(const support_data *d, int64_t b, int64_t h, int64_t i, in
         raise_sizes(row, j, score);
     }
     row->capped[j] = score;
+    row->capped_magnitude[j] = row->masked_magnitude[j];
     row->capped_expect[j] = scale == 0 ? SUPPORT_EXPECT_EXACT : expect_of(score);
 
     /* 3. additive terms. A bias that swallows the score is exact in every precision. */
@@ -251,7 +256,7 @@ static void set_out(support_row *row, int64_t v_dim, long double value, support_
 static void set_absent(support_row *row, int64_t j) {
     row->scores[j] = row->capped[j] = row->masked[j] = -INFINITY;
     row->weights[j] = 0;
-    row->sizes[j] = row->magnitudes[j] = 0;
+    row->sizes[j] = row->scores_magnitude[j] = row->capped_magnitude[j] = row->masked_magnitude[j] = 0;
     row->scores_expect[j] = row->capped_expect[j] = row->masked_expect[j] = SUPPORT_EXPECT_EXACT;
     row->weights_expect[j] = SUPPORT_EXPECT_EXACT;
 }
@@ -362,7 +367,7 @@ void support_oracle_row(const support_data *d, int64_t b, int64_t h, int64_t i, 
         if (row->weights_expect[j] == SUPPORT_EXPECT_NUMBER) {
             if (row->masked[j] > max - NEGLIGIBLE_DISTANCE) {
                 row->max_score = fmaxl(row->max_score, row->sizes[j]);
-                row->max_magnitude = fmaxl(row->max_magnitude, row->magnitudes[j]);
+                row->max_magnitude = fmaxl(row->max_magnitude, row->masked_magnitude[j]);
             }
             row->weights[j] = exponential(row->masked[j] - top);
             sum_top += row->weights[j];

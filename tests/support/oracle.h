@@ -33,9 +33,10 @@ typedef struct support_row {
     support_expect *scores_expect, *capped_expect, *masked_expect, *weights_expect;
     int64_t visible; /* keys with weight: visible, and their score after step 3 is not -Inf */
     /* What the tolerances are made of. A score that is small by chance cancellation is as large as its terms are. */
-    long double *sizes;        /* per key: |s|, or the root of the sum of its squared terms where that is more */
-    long double *magnitudes;   /* per key: |scale| sum |q_c k_c|, taken through the steps like |s| */
-    long double max_magnitude; /* largest magnitude over the keys that bear on the row */
+    long double *sizes; /* per key: |s|, or the root of the sum of its squared terms where that is more */
+    /* Per key: |scale| sum |q_c k_c|, taken through the steps like |s|, after steps 1, 2 and 3. */
+    long double *scores_magnitude, *capped_magnitude, *masked_magnitude;
+    long double max_magnitude; /* largest masked_magnitude over the keys that bear on the row */
     long double max_score;     /* largest size over them: the max|s| of the tolerances */
     long double max_value;     /* max |V| over the visible keys */
 } support_row;

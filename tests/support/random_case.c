@@ -111,8 +111,9 @@ static void draw_visibility(draw *d) {
         put(d, ",br");
         break;
     case 2: {
-        int64_t reach = d->q_len + d->kv_len + 3;
-        put(d, ",off=%lld", (long long)below(d, (uint64_t)(2 * reach)) - reach);
+        /* From half of the queries before the first key to all of them behind the last. */
+        int64_t before = d->q_len / 2 + 2;
+        put(d, ",off=%lld", (long long)below(d, (uint64_t)(before + d->kv_len + 2)) - before);
         break;
     }
     case 3:
@@ -124,9 +125,8 @@ static void draw_visibility(draw *d) {
         break;
     }
     if (option(d, SUPPORT_OPTION_WINDOW, 3)) {
-        int64_t reach = d->kv_len / (1 + (int64_t)below(d, 4)) + 2;
-        put(d, ",window=%lld:%lld", (long long)below(d, (uint64_t)reach + 1) - 1,
-            (long long)below(d, (uint64_t)reach + 1) - 1);
+        uint64_t reach = (uint64_t)d->kv_len / (1 + below(d, 4)) + 3;
+        put(d, ",window=%lld:%lld", (long long)below(d, reach) - 1, (long long)below(d, reach) - 1);
     }
 }
 
@@ -151,10 +151,10 @@ static void draw_mask(draw *d) {
         put(d, "=rowempty:0.3");
         break;
     case 1:
-        put(d, "=lead:%lld", (long long)below(d, (uint64_t)d->kv_len + 2));
+        put(d, "=lead:%lld", (long long)below(d, (uint64_t)d->kv_len + 1));
         break;
     case 2:
-        put(d, "=%s", one_in(d, 3) ? "none" : "all");
+        put(d, "=%s", one_in(d, 6) ? "none" : "all");
         break;
     case 3:
         put(d, "=random:0.9");
@@ -163,7 +163,7 @@ static void draw_mask(draw *d) {
         break;
     }
     if (one_in(d, 5)) {
-        put(d, ",mask_len=%lld", (long long)below(d, (uint64_t)d->kv_len + 1));
+        put(d, ",mask_len=%lld", (long long)(d->kv_len - (int64_t)below(d, (uint64_t)d->kv_len / 2 + 1)));
     }
 }
 
@@ -176,7 +176,7 @@ static void draw_bias(draw *d) {
     draw_broadcast(d, "bhqk");
     put(d, "%s", NAME(d, kinds));
     if (one_in(d, 5)) {
-        put(d, ",bias_len=%lld", (long long)below(d, (uint64_t)d->kv_len + 1));
+        put(d, ",bias_len=%lld", (long long)(d->kv_len - (int64_t)below(d, (uint64_t)d->kv_len / 2 + 1)));
     }
 }
 
@@ -203,7 +203,7 @@ static void draw_scores(draw *d) {
 static void draw_lengths(draw *d, int64_t *lengths, int64_t most, const char *before) {
     put(d, "%s", before);
     for (int64_t b = 0; b < d->batch; b++) {
-        lengths[b] = one_in(d, 6) ? 0 : one_in(d, 4) ? most : (int64_t)below(d, (uint64_t)most + 1);
+        lengths[b] = one_in(d, 10) ? 0 : one_in(d, 4) ? most : most - (int64_t)below(d, (uint64_t)most / 2 + 1);
         put(d, "%s%lld", b > 0 ? ":" : "", (long long)lengths[b]);
     }
 }

@@ -278,7 +278,7 @@ static void test_packed_arrays_are_slices(void **state) {
 typedef struct small_case {
     const char *what, *text;
     double q;
-    const double *k, *v, *mask; /* mask: [q_len, kv_len] */
+    const double *k, *v, *mask; /* mask: [q_len, kv_len], of the bias when the case has no mask */
     const double *out, *lse;    /* wanted rows; lse may be NULL */
     double tolerance;
 } small_case;
@@ -290,7 +290,8 @@ static void check_small_case(const small_case *s, attn_dtype dtype) {
     for (int64_t i = 0; i < p->q_len; i++) {
         support_set(&d, SUPPORT_Q, 0, 0, i, 0, s->q);
         for (int64_t j = 0; s->mask && j < p->kv_len; j++) {
-            support_set(&d, SUPPORT_MASK, 0, 0, i, j, s->mask[i * p->kv_len + j]);
+            support_array array = support_has(&d, SUPPORT_MASK) ? SUPPORT_MASK : SUPPORT_BIAS;
+            support_set(&d, array, 0, 0, i, j, s->mask[i * p->kv_len + j]);
         }
     }
     for (int64_t j = 0; j < p->kv_len; j++) {
@@ -325,6 +326,12 @@ static void test_oracle_small_numbers(void **state) {
          1e-9},
         {"softcap and mask", "q1k2d1,scale=1,softcap=2,mask=all", 1, ROW(0, 0), ROW(1, 9), ROW(1, 0), ROW(1), ROW(0),
          0},
+        {"softcap", "q1k2d1,scale=1,softcap=2", 1, ROW(0, 4), ROW(0, 1), NULL, ROW(0.873033999223), ROW(2.063835939),
+         1e-9},
+        {"bias after softcap", "q1k2d1,scale=1,softcap=2,bias", 1, ROW(0, 4), ROW(0, 1), ROW(0, -0.5),
+         ROW(0.806598106310), ROW(1.642984904), 1e-9},
+        {"alibi", "q1k2d1,scale=1,alibi,off=-100", 1, ROW(0, 0), ROW(0, 1), NULL, ROW(0.499023438742), ROW(0.300570963),
+         1e-9},
         {"keys beyond the length", "q1k4d1,scale=1,kvlens=2", 1, ROW(1, 2, NAN, NAN), ROW(3, 5, NAN, NAN), NULL,
          ROW(4.462117157), ROW(2.313261688), 1e-9},
         {"mask and causal", "q2k2d1,scale=1,causal,mask=all", 1, ROW(1, 2), ROW(3, 5), ROW(0, 1, 1, 1),
