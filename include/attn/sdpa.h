@@ -284,8 +284,8 @@ ATTN_API attn_status attn_merge_init(attn_merge *merge, size_t struct_size);
 /* Merges two results of attention over disjoint sets of keys into the result over all of them (since 0.1).
  * Formula, per row: m = max(lse_a, lse_b);  l = exp(lse_a - m) + exp(lse_b - m);  lse = m + log(l);
  *   out = (exp(lse_a - m) out_a + exp(lse_b - m) out_b) / l.
- *   With a sink: out = (...) / (l + exp(sink[head] - m)), m then the maximum of the three; lse never includes it. Parts
- *   are computed without the sink, and of several merges only the last one takes it.
+ *   With a sink: out = (...) / (l + exp(sink[head] - m)); lse never includes it. Parts are computed without the
+ *   sink, and of several merges only the last one takes it.
  *   Small number: {no keys}, {score 1, value 3} and {score 2, value 5} merge into out 4.462117157, lse 2.313261688.
  * out_a, out_b, lse_a, lse_b: the two parts, in any order (a and b exchanged give the same bits). sink: [q_heads].
  *   out, lse: written.

@@ -1,7 +1,7 @@
 /* Rotary positions: each pair of a row turns by an angle that grows with the row's position.
  *
- * Rows are cut into blocks, pairs into pieces whose angles fit the stack; sine and cosine of a piece are computed once
- * per token and serve all heads.
+ * Rows are cut into blocks, pairs into pieces whose frequencies fit the stack; sine and cosine are computed once per
+ * token and serve all heads.
  */
 #include <attn/position.h>
 #include <stddef.h>
@@ -118,49 +118,81 @@ static attn_status check_arrays(const rotary_call *call) {
 
 /* ---- Work ---- */
 
-/* One token: the pairs of a block in all heads. */
-static void rotate_token(const rotary_call *call, const attn_block *block, int64_t row, const real *cosine,
-                         const real *sine) {
+/* Sines, and cosines, of own angles that a worker keeps on its stack: 8 rows of 64 pairs. */
+enum { RUN_ANGLES = 512 };
+
+/* Rows of a block whose own angles are known; with tables the numbers are not used. */
+typedef struct row_run {
+    const attn_block *block;
+    int64_t pairs, row, rows;
+    real sines[RUN_ANGLES], cosines[RUN_ANGLES]; /* [rows, pairs] */
+} row_run;
+
+static int64_t position_of(const rotary_call *call, int64_t member, int64_t row) {
+    const attn_rotary *r = &call->r;
+    return has(r, ATTN_ROTARY_HAS_IDS) ? call->ids[member * r->ids_batch + row] : r->start + row;
+}
+
+/* Row `run->row + i` of one head: the pairs of the block, and what is copied. */
+static void rotate_row(const rotary_call *call, const row_run *run, int64_t head, int64_t i) {
     const REAL(attn_kernels) *kernels = REAL(attn_kernels_in_use)();
     const attn_rotary *r = &call->r;
-    int64_t rest = block->col == 0 ? r->head_dim - r->rotary_dim : 0;
-    int64_t pairs = attn_smaller(block->cols, call->pairs - block->col);
-    for (int64_t head = 0; head < r->heads; head++) {
-        const real *x = call->x + block->member * r->x.batch + head * r->x.head + row * r->x.row;
-        real *y = call->y + block->member * r->y.batch + head * r->y.head + row * r->y.row;
-        if (r->pairing == ATTN_ROTARY_INTERLEAVED)
-            kernels->rotate_interleaved(pairs, cosine, sine, call->direction, x + 2 * block->col, y + 2 * block->col);
-        else
-            kernels->rotate_halves(pairs, call->pairs, cosine, sine, call->direction, x + block->col, y + block->col);
-        if (rest > 0 && x != y)
-            memcpy(y + r->rotary_dim, x + r->rotary_dim, (size_t)rest * sizeof *y);
+    int64_t member = run->block->member, col = run->block->col, row = run->row + i;
+    const real *cosine = run->cosines + i * run->pairs, *sine = run->sines + i * run->pairs;
+    if (has(r, ATTN_ROTARY_HAS_TABLES) && run->pairs > 0) {
+        int64_t entry = member * r->table_batch + position_of(call, member, row) * r->table_row + col;
+        cosine = call->cosines + entry;
+        sine = call->sines + entry;
+    }
+    const real *x = call->x + member * r->x.batch + head * r->x.head + row * r->x.row;
+    real *y = call->y + member * r->y.batch + head * r->y.head + row * r->y.row;
+    if (r->pairing == ATTN_ROTARY_INTERLEAVED)
+        kernels->rotate_interleaved(run->pairs, cosine, sine, call->direction, x + 2 * col, y + 2 * col);
+    else
+        kernels->rotate_halves(run->pairs, call->pairs, cosine, sine, call->direction, x + col, y + col);
+    if (col == 0 && r->rotary_dim < r->head_dim && x != y)
+        memcpy(y + r->rotary_dim, x + r->rotary_dim, (size_t)(r->head_dim - r->rotary_dim) * sizeof *y);
+}
+
+/* All heads of a run, in the order of the memory. */
+static void rotate_run(const rotary_call *call, const row_run *run) {
+    const attn_rotary *r = &call->r;
+    if (r->y.head < r->y.row) {
+        for (int64_t i = 0; i < run->rows; i++)
+            for (int64_t head = 0; head < r->heads; head++)
+                rotate_row(call, run, head, i);
+    } else {
+        for (int64_t head = 0; head < r->heads; head++)
+            for (int64_t i = 0; i < run->rows; i++)
+                rotate_row(call, run, head, i);
     }
 }
 
 static void rotate_blocks(void *argument, int worker) {
     rotary_call *call = argument;
     const attn_rotary *r = &call->r;
+    const bool own_angles = !has(r, ATTN_ROTARY_HAS_TABLES);
     double frequency[ATTN_ANGLE_PAIRS];
-    real sines[ATTN_ANGLE_PAIRS], cosines[ATTN_ANGLE_PAIRS];
-    int64_t frequency_col = -1; /* the first pair whose frequency is known */
+    int64_t frequency_col = -1; /* the pair that frequency[0] belongs to */
     attn_block block;
+    row_run run;
     (void)worker;
     while (attn_next_block(&call->blocks, &block)) {
-        int64_t pairs = attn_smaller(block.cols, call->pairs - block.col);
-        if (!has(r, ATTN_ROTARY_HAS_TABLES) && frequency_col != block.col) {
-            REAL(attn_pair_frequencies)(pairs, block.col, r->rotary_dim, r->base, frequency);
+        run.block = &block;
+        run.pairs = attn_smaller(block.cols, call->pairs - block.col);
+        int64_t most_rows = own_angles && run.pairs > 0 ? RUN_ANGLES / run.pairs : block.rows;
+        if (own_angles && frequency_col != block.col) {
+            REAL(attn_pair_frequencies)(run.pairs, block.col, r->rotary_dim, r->base, frequency);
             frequency_col = block.col;
         }
-        for (int64_t row = block.row; row < block.row + block.rows; row++) {
-            int64_t position =
-                has(r, ATTN_ROTARY_HAS_IDS) ? call->ids[block.member * r->ids_batch + row] : r->start + row;
-            if (has(r, ATTN_ROTARY_HAS_TABLES)) {
-                int64_t at = block.member * r->table_batch + position * r->table_row + block.col;
-                rotate_token(call, &block, row, call->cosines + at, call->sines + at);
-            } else {
-                REAL(attn_position_sincos)(pairs, position, frequency, sines, cosines);
-                rotate_token(call, &block, row, cosines, sines);
-            }
+        for (int64_t done = 0; done < block.rows; done += run.rows) {
+            run.row = block.row + done;
+            run.rows = attn_smaller(most_rows, block.rows - done);
+            for (int64_t i = 0; own_angles && i < run.rows; i++)
+                REAL(attn_position_sincos)
+                (run.pairs, position_of(call, block.member, run.row + i), frequency, run.sines + i * run.pairs,
+                 run.cosines + i * run.pairs);
+            rotate_run(call, &run);
         }
     }
 }

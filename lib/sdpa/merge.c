@@ -72,27 +72,23 @@ static attn_status check_arrays(const merge_call *call) {
 
 /* ---- Work ---- */
 
-/* e^(x - max), where the difference of equal infinities counts as 0, but nothing comes of an x of -Inf. */
-static double share(double x, double max) {
-    return x == -INFINITY ? 0 : x == max ? 1 : exp(x - max);
-}
-
+/* Whatever is no number (an lse of NaN or +Inf, a sink of NaN) makes weights of NaN. A sink too far above for exp makes
+ * weights of 0, as it should. */
 static void merge_row(const merge_call *call, const real *out_a, double lse_a, const real *out_b, double lse_b,
                       double sink, real *out, real *lse) {
     int64_t v_dim = call->m.v_dim;
-    bool number = lse_a < INFINITY && lse_b < INFINITY;
-    double max = number ? fmax(lse_a, lse_b) : NAN;
+    bool numbers = lse_a < INFINITY && lse_b < INFINITY;
+    double max = numbers ? fmax(lse_a, lse_b) : NAN;
+    double share_a = exp(lse_a - max), share_b = exp(lse_b - max);
+    double sum = share_a + share_b + exp(sink - max);
     bool empty = max == -INFINITY;
     if (lse != NULL)
-        *lse = (real)(empty ? max : max + log(share(lse_a, max) + share(lse_b, max)));
-    if (empty || !number || isnan(sink)) {
+        *lse = (real)(empty ? max : max + log(share_a + share_b));
+    if (empty) {
         for (int64_t c = 0; c < v_dim; c++)
-            out[c] = empty ? 0 : (real)NAN;
+            out[c] = 0;
         return;
     }
-    double largest = fmax(max, sink);
-    double share_a = share(lse_a, largest), share_b = share(lse_b, largest);
-    double sum = share_a + share_b + share(sink, largest);
     real weight_a = (real)(share_a / sum), weight_b = (real)(share_b / sum);
     if (lse_a == -INFINITY || lse_b == -INFINITY) {
         const real *part = lse_a == -INFINITY ? out_b : out_a;
