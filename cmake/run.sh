@@ -29,6 +29,9 @@ bench_packages="$build_packages gnuplot-nox:gnuplot"
 test_packages="$build_packages g++:g++ gfortran:gfortran python3:python3 pkg-config:pkg-config
     libopenblas0-pthread libopenblas0-openmp libcmocka-dev clang:clang libomp-dev valgrind:valgrind libc6-dbg
     clang-format:clang-format clang-tidy:clang-tidy"
+machine=$(uname -m)
+test "$machine" != x86_64 || test_packages="$test_packages
+    gcc-aarch64-linux-gnu:aarch64-linux-gnu-gcc libc6-dev-arm64-cross"
 
 # ---- What the tests run --------------------------------------------------------------------------------------------
 
@@ -166,7 +169,7 @@ step() {
 # build PRESET: configures and builds build/PRESET.
 build() {
     step "configure $1" cmake --preset "$1" "-DATTN_CASES_DIR=${ATTN_CASES_DIR:-}" &&
-        step "build $1" cmake --build "build/$1" -j "$jobs"
+        step "build $1" cmake --build --preset "$1" -j "$jobs"
 }
 
 count_failure() {
@@ -319,6 +322,10 @@ check_tidy() {
     fi
 }
 
+compile_for_arm() {
+    cmake --preset aarch64 && cmake --build --preset aarch64 -j "$jobs"
+}
+
 run_test() {
     # shellcheck disable=SC2086 # a list
     provide $test_packages
@@ -335,6 +342,8 @@ $(slow_runs)"
     done
     check_format
     check_tidy
+    # Elsewhere than on Arm itself nothing else would compile the NEON kernels.
+    test "$machine" != x86_64 || check 'compile for aarch64' compile_for_arm
     # Not in a pipe, which would count in a process of its own.
     while read -r preset labels flavour isa threads; do
         test -z "$preset" || run_ctest "$preset" "$labels" "$flavour" "$isa" "$threads"
