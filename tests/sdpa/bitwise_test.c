@@ -8,14 +8,14 @@
 /* Every path: few queries with all heads of a group at once, more groups than fit a block, tiles in several blocks,
  * members that take different paths in one batch. */
 static const char *const problems[] = {
-    "b3h6/2q5k300d17v13,causal,br,lse",
+    "b2h6/2q5k300d17v13,causal,br,lse",
     "h70/1q8k40d5,lse",
-    "b2h4/2q270k530d9v5,causal,br,lse",
-    "h2/1q600k530d6,causal,lse",
-    "b5h4/2q270k530d6,qlens=270:5:31:0:256,kvlens=530:300:31:7:513,causal,br,lse",
+    "b2h2/1q263k523d5v3,causal,br,lse",
+    "h2/1q519k263d6,causal,lse",
+    "b5h2/1q259k523d3,qlens=259:5:31:0:256,kvlens=523:300:31:7:513,causal,br,lse",
     "b3h4/2q5k300d7,causal,br,window=100:-1,softcap=5,mask,bias@h,alibi,sink,kvlens=300:257:40,lse",
-    "b2h4/2q270k530d5,br,window=200:3,softcap=5,mask@h,bias,alibi,sink,kvlens=530:513,lse",
-    "b4h4/2q270k530d5,ragged=270:5:31:0/530:300:31:7,mask,causal,br,lse",
+    "b2q263k523d5,br,window=200:3,softcap=5,mask@h,bias,alibi,sink,kvlens=523:513,lse",
+    "b4h2/1q259k523d3,ragged=259:5:31:0/523:300:31:7,mask,causal,br,lse",
 };
 enum { PROBLEMS = sizeof problems / sizeof *problems };
 
@@ -35,7 +35,7 @@ static void against_one_thread(void (*check)(trial *t, attn_engine engine, const
 }
 
 static void check_threads(trial *t, attn_engine engine, const results *one) {
-    static const int threads[] = {1, 2, 3, 4, 7, 0};
+    static const int threads[] = {1, 2, 3, 4, 7};
     for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
         trial_run(t, engine, threads[i]);
         assert_same_results(t, one, engine, "number of threads");
@@ -198,7 +198,7 @@ static void test_forked_child(void **state) {
 /* ---- Plans ------------------------------------------------------------------------------------------------------- */
 
 static void check_plan(trial *t, attn_engine engine, const results *one) {
-    for (int threads = 1; threads <= 3; threads++) {
+    for (int threads = 1; threads <= 3; threads += 2) {
         attn_context context = threads_context(threads);
         attn_problem problem = trial_problem(t, engine);
         attn_plan *plan;
@@ -207,8 +207,8 @@ static void check_plan(trial *t, attn_engine engine, const results *one) {
         assert_ok(attn_plan_workspace(plan, &bytes));
         void *workspace = aligned_alloc(ATTN_WORKSPACE_ALIGN, bytes);
         assert_non_null(workspace);
-        for (int run = 0; run < 2; run++) {
-            memset(workspace, run == 0 ? 0xff : 0x7f, bytes);
+        memset(workspace, 0xff, bytes);
+        for (int run = 0; run < 2; run++) { /* the second finds what the first has left */
             support_data_poison_outputs(&t->data);
             assert_ok(REAL(attn_plan_run)(plan, trial_args(t), workspace, bytes));
             assert_same_results(t, one, engine, "plan with a workspace");
@@ -252,7 +252,7 @@ static void test_plan_with_other_lengths(void **state) {
     (void)state;
     static const int64_t lengths[][2] = {{270, 530}, {5, 530}, {31, 17}, {0, 530}, {9, 0}, {256, 513}, {1, 1}};
     trial t;
-    trial_open(&t, "h4/2q270k530d6,qlens=270,kvlens=530,causal,br,window=300:0,mask@h,sink,lse");
+    trial_open(&t, "h2/1q270k530d3,qlens=270,kvlens=530,causal,br,window=300:0,mask@h,sink,lse");
     for_each_engine(engine) {
         attn_problem problem = trial_problem(&t, engine);
         attn_plan *plan;

@@ -1,5 +1,5 @@
 /* Hand-picked problems against the long-double oracle, every engine, and the same bits for 1, 2 and 4 threads. A failure
- * prints the line that reproduces it. */
+ * prints the line that reproduces it. With the argument "thorough" all rows of all problems are compared. */
 #include "sdpa_test.h"
 
 static const char *const problems[] = {
@@ -252,7 +252,8 @@ static void test_no_heads(void **state) {
     }
 }
 
-int main(void) {
+int main(int count, char **arguments) {
+    thorough = count > 1 && strcmp(arguments[1], "thorough") == 0;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_problems),
         cmocka_unit_test(test_degenerate),

@@ -32,6 +32,7 @@ static void test_random_cases(void **state) {
 }
 
 int main(int count, char **arguments) {
+    thorough = true;
     if (count == 3) {
         first_seed = strtoull(arguments[1], NULL, 10);
         cases = strtoull(arguments[2], NULL, 10);
