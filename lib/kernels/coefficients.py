@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Derives every numeric constant of vexp.h and sincos.c and prints it as C. Needs mpmath.
+"""Derives every numeric constant of vexp.h, vtanh.h and sincos.c and prints it as C. Needs mpmath.
 
     python3 coefficients.py
 
@@ -96,6 +96,15 @@ def show_polynomial(name, coefficients, error, bits):
         show(f"{name}{k}", c, bits)
 
 
+def show_exponential_polynomial(name, count, weight, bits):
+    """The q of e^r = 1 + r + r^2 q(r), r between -ln2/2 and ln2/2."""
+    # The reduced argument leaves the interval a little, because n is the rounding of a rounded product.
+    half = mpmath.ln(2) / 2 + mpf(2) ** -16
+    powers = list(range(2, 2 + count))
+    q, error = fit_rounded(lambda r: mpmath.exp(r) - 1 - r, weight, powers, (-half, half), bits)
+    show_polynomial(name, q, error, bits)
+
+
 def exponential(bits, exponent_bits, count, smallest_exponent, largest):
     """exp(x) = 2^n (1 + r + r^2 q(r)), r = x - n ln2 with ln2 = HI + LO, n HI exact for every n that occurs."""
     ln2 = mpmath.ln(2)
@@ -104,14 +113,15 @@ def exponential(bits, exponent_bits, count, smallest_exponent, largest):
     high = truncated(ln2, bits - exponent_bits)
     show("EXP_LN2_HI", high, bits)
     show("EXP_LN2_LO", rounded(ln2 - high, bits), bits)
-    # The reduced argument leaves [-ln2/2, ln2/2] a little, because n is the rounding of a rounded product.
-    half = ln2 / 2 + mpf(2) ** -16
-    q, error = fit_rounded(
-        lambda r: mpmath.exp(r) - 1 - r, lambda r: mpmath.exp(-r), list(range(2, 2 + count)), (-half, half), bits
-    )
-    show_polynomial("EXP_Q", q, error, bits)
+    show_exponential_polynomial("EXP_Q", count, lambda r: mpmath.exp(-r), bits)
     show("EXP_LOWEST", -truncated(-smallest_exponent * ln2, bits), bits)
     show("EXP_HIGHEST", truncated(mpmath.ln(largest), bits), bits)
+
+
+def hyperbolic_tangent(bits, count):
+    """tanh, from e^r - 1 = r + r^2 q(r) with a small error relative to r."""
+    print(f"\n/* tanh, {'float' if bits == 24 else 'double'} */")
+    show_exponential_polynomial("TANH_Q", count, lambda r: 1 / abs(r), bits)
 
 
 def circular(label, sine_count, cosine_count):
@@ -143,6 +153,8 @@ def quadrant():
 
 exponential(24, 8, 5, -126, (2 - mpf(2) ** -23) * mpf(2) ** 127)
 exponential(53, 11, 10, -1022, (2 - mpf(2) ** -52) * mpf(2) ** 1023)
+hyperbolic_tangent(24, 6)
+hyperbolic_tangent(53, 11)
 quadrant()
 circular("float", 3, 3)
 circular("double", 6, 6)

@@ -1,11 +1,18 @@
 /* Kernels that edit a row of scores between the product and softmax: softcap, add_bias, add_alibi, hide. */
-#include <tgmath.h>
+#include <string.h>
 
-#include "kernels/simd.h"
+#include "kernels/vtanh.h"
+
+INLINE vec capped(vec s, real cap) {
+    return cap * vtanh(s / cap);
+}
 
 void KERNEL(softcap)(int64_t n, real cap, real *s) {
-    for (int64_t i = 0; i < n; i++)
-        s[i] = cap * tanh(s[i] / cap);
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        vec_store(s + i, capped(vec_load(s + i), cap));
+    if (i < n)
+        vec_store_part(s + i, n - i, capped(vec_load_part(s + i, n - i, 0), cap));
 }
 
 /* s + b; -Inf where b is -Inf, whatever s is. */
@@ -22,12 +29,32 @@ void KERNEL(add_bias)(int64_t n, const real *b, real *s) {
         vec_store_part(s + i, n - i, biased(vec_load_part(s + i, n - i, 0), vec_load_part(b + i, n - i, 0)));
 }
 
-void KERNEL(add_alibi)(int64_t n, real slope, double distance, real *s) {
-    for (int64_t i = 0; i < n; i++)
-        s[i] -= slope * (real)fabs(distance - (double)i);
+/* As many doubles as a vec has lanes. */
+typedef double doubles __attribute__((vector_size(LANES * sizeof(double))));
+typedef int64_t doubles_bits __attribute__((vector_size(LANES * sizeof(double))));
+
+/* s less slope * |distance - j| for the lanes j = first, first + 1, ...; the distance is rounded to real last. */
+INLINE vec with_alibi(vec s, real slope, double distance, int64_t first) {
+    static const double lane_numbers[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    doubles j;
+    memcpy(&j, lane_numbers, sizeof j);
+    j += (double)first;
+    doubles away = (doubles)((doubles_bits)(distance - j) & INT64_MAX);
+    return s - slope * __builtin_convertvector(away, vec);
 }
 
-void KERNEL(hide)(int64_t n, const uint8_t *mask, real *s) {
-    for (int64_t i = 0; i < n; i++)
-        s[i] = mask[i] != 0 ? s[i] : (real)-INFINITY;
+void KERNEL(add_alibi)(int64_t n, real slope, double distance, real *s) {
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        vec_store(s + i, with_alibi(vec_load(s + i), slope, distance, i));
+    if (i < n)
+        vec_store_part(s + i, n - i, with_alibi(vec_load_part(s + i, n - i, 0), slope, distance, i));
+}
+
+/* A plain loop: compilers vectorise it, because it reads s[i] whatever the mask says. */
+void KERNEL(hide)(int64_t n, const uint8_t *restrict mask, real *restrict s) {
+    for (int64_t i = 0; i < n; i++) {
+        real shown = s[i];
+        s[i] = mask[i] != 0 ? shown : (real)-INFINITY;
+    }
 }
