@@ -10,12 +10,12 @@
 static const char *const problems[] = {
     "b2h6/2q5k300d17v13,causal,br,lse",
     "h70/1q8k40d5,lse",
-    "b2h2/1q263k523d5v3,causal,br,lse",
-    "h2/1q519k263d6,causal,lse",
-    "b5h2/1q259k523d3,qlens=259:5:31:0:256,kvlens=523:300:31:7:513,causal,br,lse",
+    "h2/1q263k523d3,causal,br,lse",
+    "h2/1q519k131d6,causal,lse",
+    "b5h2/1q259k523d3,qlens=67:5:31:0:259,kvlens=523:300:31:7:257,causal,br,lse",
     "b3h4/2q5k300d7,causal,br,window=100:-1,softcap=5,mask,bias@h,alibi,sink,kvlens=300:257:40,lse",
-    "b2q263k523d5,br,window=200:3,softcap=5,mask@h,bias,alibi,sink,kvlens=523:513,lse",
-    "b4h2/1q259k523d3,ragged=259:5:31:0/523:300:31:7,mask,causal,br,lse",
+    "b2q67k523d5,br,window=200:3,softcap=5,mask@h,bias,alibi,sink,kvlens=523:513,lse",
+    "b4h2/1q259k300d3,ragged=259:5:31:0/257:300:31:7,mask,causal,br,lse",
 };
 enum { PROBLEMS = sizeof problems / sizeof *problems };
 

@@ -1,4 +1,4 @@
-/* Random problems against the oracle: random_test FIRST_SEED CASES. Every other case may have NaN and Inf in its inputs. A
+/* Random problems against the oracle: random_test FIRST_SEED CASES [thorough]. Every other case may have NaN and Inf in its inputs. A
  * failure prints the line that reproduces it. */
 #include "sdpa_test.h"
 
@@ -32,8 +32,8 @@ static void test_random_cases(void **state) {
 }
 
 int main(int count, char **arguments) {
-    thorough = true;
-    if (count == 3) {
+    thorough = count > 3 && strcmp(arguments[3], "thorough") == 0;
+    if (count > 2) {
         first_seed = strtoull(arguments[1], NULL, 10);
         cases = strtoull(arguments[2], NULL, 10);
     }

@@ -150,7 +150,7 @@ static inline real *element(trial *t, support_array array, int64_t b, int64_t h,
 /* ---- Against the oracle ------------------------------------------------------------------------------------------ */
 
 /* Up to this many pairs of query and key all rows are compared, of larger problems some; all with `thorough`. */
-enum { PAIRS_OF_ALL_ROWS = 10000, SOME_ROWS = 24 };
+enum { PAIRS_OF_ALL_ROWS = 4000, SOME_ROWS = 16 };
 static bool thorough;
 
 static inline support_report trial_verify(const trial *t, attn_engine engine) {
