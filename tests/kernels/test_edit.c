@@ -226,7 +226,7 @@ static void test_tails(void **state) {
             for (int64_t offset = 0; offset < 2; offset++) { /* one of them is not aligned */
                 real *s = poisoned(n + offset), *guarded = poisoned(n + 1), *clean = poisoned(1);
                 real *bias = copied(biases, n);
-                uint8_t *mask = malloc((size_t)(n > 0 ? n : 1));
+                uint8_t *mask = malloc((size_t)n + (n == 0));
                 assert_non_null(mask);
                 memcpy(mask, hidden, (size_t)n);
                 memcpy(s + offset, scores, (size_t)n * sizeof *s);
