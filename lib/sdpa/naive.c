@@ -15,6 +15,13 @@ typedef struct naive_row {
     real *s;       /* their scores, then their weights */
 } naive_row;
 
+/* Positions and ends of windows: offsets and window sizes may each be as large as int64. */
+__extension__ typedef __int128 wide;
+
+static wide smaller(wide a, wide b) {
+    return a < b ? a : b;
+}
+
 /* The keys first .. last of a member that the row sees by position and by the widths of mask and bias. */
 typedef struct naive_band {
     int64_t first, last;
@@ -22,20 +29,19 @@ typedef struct naive_band {
 
 static naive_band band_of(const naive_row *row) {
     const attn_problem *p = &row->call->plan->problem;
-    /* in double: offsets may be as large as int64, and beyond 2^53 no sequence is long enough to tell */
-    double position = (double)row->i + (double)row->member->offset;
-    double first = 0;
-    double last = (double)row->member->kv_len - 1;
+    wide position = (wide)row->member->offset + row->i;
+    wide first = 0;
+    wide last = (wide)row->member->kv_len - 1;
     if ((p->flags & ATTN_CAUSAL) != 0)
-        last = fmin(last, position);
+        last = smaller(last, position);
     if ((p->flags & ATTN_HAS_WINDOW) != 0 && p->window_right >= 0)
-        last = fmin(last, position + (double)p->window_right);
+        last = smaller(last, position + p->window_right);
     if ((p->flags & ATTN_HAS_WINDOW) != 0 && p->window_left >= 0)
-        first = fmax(first, position - (double)p->window_left);
+        first = position > p->window_left ? position - p->window_left : 0;
     if ((p->flags & ATTN_HAS_MASK_LEN) != 0)
-        last = fmin(last, (double)p->mask_len - 1);
+        last = smaller(last, (wide)p->mask_len - 1);
     if ((p->flags & ATTN_HAS_BIAS_LEN) != 0)
-        last = fmin(last, (double)p->bias_len - 1);
+        last = smaller(last, (wide)p->bias_len - 1);
     return first > last ? (naive_band){0, -1} : (naive_band){(int64_t)first, (int64_t)last};
 }
 

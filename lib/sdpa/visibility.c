@@ -1,28 +1,21 @@
 /* Visibility by position. Both ends of a row's range grow with the row, which is what makes blocks easy. */
 #include "sdpa/visibility.h"
 
-#include "base/checks.h"
+/* Sums of offsets, rows and window sizes, each of which may be as large as int64. */
+__extension__ typedef __int128 wide;
 
-static int64_t clamp(int64_t value, int64_t low, int64_t high) {
-    return value < low ? low : value > high ? high : value;
-}
-
-/* a + b that stops at the ends of int64 */
-static int64_t add_stopping(int64_t a, int64_t b) {
-    int64_t sum;
-    if (!__builtin_add_overflow(a, b, &sum))
-        return sum;
-    return b > 0 ? INT64_MAX : INT64_MIN;
+static int64_t clamp(wide value, int64_t low, int64_t high) {
+    return value < low ? low : value > high ? high : (int64_t)value;
 }
 
 attn_key_range attn_row_keys(const attn_member *member, int64_t row) {
-    int64_t position = add_stopping(member->offset, row);
+    wide position = (wide)member->offset + row;
     int64_t end = member->key_limit;
     int64_t begin = 0;
     if (member->right >= 0)
-        end = clamp(add_stopping(add_stopping(position, member->right), 1), 0, end);
+        end = clamp(position + member->right + 1, 0, end);
     if (member->left >= 0)
-        begin = clamp(add_stopping(position, -member->left), 0, end);
+        begin = clamp(position - member->left, 0, end);
     return (attn_key_range){begin, end};
 }
 
@@ -50,13 +43,15 @@ static double sum_of_clamped(double n, double shift, double limit) {
 }
 
 double attn_visible_pairs(const attn_member *member) {
-    double n = (double)member->q_len;
+    int64_t rows = member->q_len;
+    double n = (double)rows;
     double limit = (double)member->key_limit;
     double ends = n * limit;
     double begins = 0;
     if (member->right >= 0)
-        ends = sum_of_clamped(n, (double)member->offset + (double)member->right + 1, limit);
+        ends =
+            sum_of_clamped(n, (double)clamp((wide)member->offset + member->right + 1, -rows, member->key_limit), limit);
     if (member->left >= 0)
-        begins = sum_of_clamped(n, (double)member->offset - (double)member->left, limit);
+        begins = sum_of_clamped(n, (double)clamp((wide)member->offset - member->left, -rows, member->key_limit), limit);
     return ends > begins ? ends - begins : 0;
 }

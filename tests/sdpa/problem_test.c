@@ -192,6 +192,9 @@ static void test_flops(void **state) {
         "h2q5k7d4,window=1:2",
         "h2q9k7d4,window=1:-1,causal,off=2",
         "h2q9k7d4,window=0:0,off=-4",
+        "h2q19k43d7,off=4611686018427387904,window=4611686018427387900:-1",
+        "h2q19k43d7,off=-4611686018427387904,window=-1:4611686018427387914",
+        "h2q19k43d7,off=9223372036854775807,window=9223372036854775805:-1",
         "h2q9k7d4,window=9223372036854775807:9223372036854775807,off=3",
         "b3h2q9k7d4,ragged=9:0:5/7:4:3,causal,br",
     };
