@@ -241,6 +241,18 @@ attn_status attn_check_struct_size(const char *type, size_t given, size_t first,
     return ATTN_OK;
 }
 
+attn_status attn_read_struct(const char *name, const char *type, const void *given, size_t first, size_t ours,
+                             void *copy) {
+    if (given == NULL)
+        return attn_fail(ATTN_ERR_NULL, "%s is NULL", name);
+    size_t size;
+    memcpy(&size, given, sizeof size);
+    ATTN_TRY(attn_check_struct_size(type, size, first, ours));
+    memset(copy, 0, ours);
+    memcpy(copy, given, size);
+    return ATTN_OK;
+}
+
 attn_status attn_init_struct(const char *type, void *object, size_t given, size_t first, size_t ours) {
     if (object == NULL)
         return attn_fail(ATTN_ERR_NULL, "%s is NULL", type);

@@ -63,6 +63,11 @@ attn_status attn_check_outputs_apart(const attn_extent *a, const attn_extent *b)
 /* ATTN_ERR_STRUCT_SIZE when a caller's struct_size is below the first version's or above ours. */
 attn_status attn_check_struct_size(const char *type, size_t given, size_t first, size_t ours);
 
+/* Copies a caller's struct of any known size to `copy`, later fields 0. Its first member is struct_size. ATTN_ERR_NULL when
+ * it is NULL, by the name that the caller knows; ATTN_ERR_STRUCT_SIZE. */
+attn_status attn_read_struct(const char *name, const char *type, const void *given, size_t first, size_t ours,
+                             void *copy);
+
 /* The common body of the public initialisers: checks, zeroes struct_size bytes, stores struct_size. */
 attn_status attn_init_struct(const char *type, void *object, size_t given, size_t first, size_t ours);
 

@@ -16,8 +16,9 @@ typedef struct add_job {
 
 static void add_row(const void *argument, int64_t row) {
     const add_job *job = argument;
-    REAL(attn_kernels_in_use)
-    ()->add(job->d_model, job->e + row * job->e_stride, job->p + row * job->p_stride, job->x + row * job->x_stride);
+    const REAL(attn_kernels) *kernels = REAL(attn_kernels_in_use)();
+    kernels->add(job->d_model, job->e + row * job->e_stride, job->p + row * job->p_stride,
+                 job->x + row * job->x_stride);
 }
 
 attn_status REAL(attn_add)(const attn_context *context, int64_t rows, int64_t d_model, const real *e, int64_t e_stride,

@@ -42,9 +42,8 @@ static void compute_blocks(void *argument, int worker) {
         const real *a = p->k == 0 ? NULL : p->a + block.member * p->a_member + block.row * p->a_stride;
         const real *b = p->k == 0 ? NULL : p->b + (p->transpose_b ? block.col * p->b_stride : block.col);
         real *c = p->c + block.member * p->c_member + block.row * p->c_stride + block.col;
-        REAL(attn_gemm)
-        (false, p->transpose_b, block.rows, block.cols, p->k, p->alpha, a, used_stride(p->m, p->a_stride), b,
-         used_stride(p->transpose_b ? p->n : p->k, p->b_stride), 0, c, used_stride(p->m, p->c_stride));
+        attn_gemm(false, p->transpose_b, block.rows, block.cols, p->k, p->alpha, a, used_stride(p->m, p->a_stride), b,
+                  used_stride(p->transpose_b ? p->n : p->k, p->b_stride), 0, c, used_stride(p->m, p->c_stride));
         for (int64_t row = 0; p->bias != NULL && row < block.rows; row++) {
             real *c_row = c + row * p->c_stride;
             REAL(attn_kernels_in_use)()->add(block.cols, c_row, p->bias + block.col, c_row);

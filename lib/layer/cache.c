@@ -47,11 +47,7 @@ attn_status attn_check_cache_room(const attn_cache *cache, int64_t member, int64
 /* ---- Making and freeing ---- */
 
 static attn_status check_sizes(const attn_cache_sizes *given, attn_cache_sizes *sizes) {
-    if (given == NULL)
-        return attn_fail(ATTN_ERR_NULL, "sizes is NULL");
-    ATTN_TRY(attn_check_struct_size("attn_cache_sizes", given->struct_size, SIZES_FIRST_SIZE, sizeof *sizes));
-    memset(sizes, 0, sizeof *sizes);
-    memcpy(sizes, given, given->struct_size);
+    ATTN_TRY(attn_read_struct("sizes", "attn_cache_sizes", given, SIZES_FIRST_SIZE, sizeof *sizes, sizes));
     sizes->struct_size = sizeof *sizes;
     ATTN_TRY(attn_check_size("batch", sizes->batch, 0));
     ATTN_TRY(attn_check_size("kv_heads", sizes->kv_heads, 0));

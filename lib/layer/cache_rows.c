@@ -6,12 +6,9 @@
 #include "base/real.h"
 #include "base/status.h"
 #include "layer/cache.h"
+#include "sdpa/plan.h"
 
 typedef REAL(attn_args) attn_args;
-
-/* Sizes of the structs in 0.1, the first version. */
-#define PROBLEM_FIRST_SIZE (offsetof(attn_problem, total_kv) + sizeof(int64_t))
-#define ARGS_FIRST_SIZE (offsetof(attn_args, weights) + sizeof(real *))
 
 /* ---- Appending ---- */
 
@@ -55,8 +52,8 @@ static attn_status check_part(const append_call *call, const new_rows *part) {
         int64_t count = count_of(call, m);
         attn_extent from = attn_extent_heads(part->name, source_of(part, m), 1, heads, count, part->cols,
                                              part->from_strides, sizeof(real));
-        attn_extent to = attn_extent_heads("room of the cache", target_of(call, part, m), 1, heads, count,
-                                           part->cols, part->to_strides, sizeof(real));
+        attn_extent to = attn_extent_heads("room of the cache", target_of(call, part, m), 1, heads, count, part->cols,
+                                           part->to_strides, sizeof(real));
         ATTN_TRY(attn_check_apart(&to, &from));
     }
     return ATTN_OK;
@@ -152,11 +149,7 @@ static attn_status check_same(const char *name, int64_t given, int64_t ours) {
 
 /* The caller's problem with the keys of the cache in it. */
 static attn_status complete_problem(const attn_cache *cache, const attn_problem *given, attn_problem *problem) {
-    if (given == NULL)
-        return attn_fail(ATTN_ERR_NULL, "problem is NULL");
-    ATTN_TRY(attn_check_struct_size("attn_problem", given->struct_size, PROBLEM_FIRST_SIZE, sizeof *problem));
-    memset(problem, 0, sizeof *problem);
-    memcpy(problem, given, given->struct_size);
+    ATTN_TRY(attn_read_problem(given, problem));
     problem->struct_size = sizeof *problem;
     ATTN_TRY(check_same("batch", problem->batch, cache->sizes.batch));
     ATTN_TRY(check_same("kv_heads", problem->kv_heads, cache->sizes.kv_heads));
@@ -173,11 +166,7 @@ static attn_status complete_problem(const attn_cache *cache, const attn_problem 
 }
 
 static attn_status complete_args(const attn_cache *cache, const attn_args *given, attn_args *args) {
-    if (given == NULL)
-        return attn_fail(ATTN_ERR_NULL, "args is NULL");
-    ATTN_TRY(attn_check_struct_size("attn_args", given->struct_size, ARGS_FIRST_SIZE, sizeof *args));
-    memset(args, 0, sizeof *args);
-    memcpy(args, given, given->struct_size);
+    ATTN_TRY(attn_read_args(given, args));
     args->struct_size = sizeof *args;
     if (args->k != NULL || args->v != NULL || args->kv_lens != NULL)
         return attn_fail(ATTN_ERR_FLAG, "%s is given, but the cache has its own",

@@ -9,6 +9,8 @@
 #include "base/real.h"
 #include "base/status.h"
 
+#define attn_position_sincos REAL(attn_position_sincos)
+
 static inline attn_status attn_check_base(double base) {
     if (isfinite(base) && base > 0)
         return ATTN_OK;

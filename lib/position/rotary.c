@@ -31,11 +31,7 @@ static bool has(const attn_rotary *r, uint64_t flag) {
 /* ---- Checks ---- */
 
 static attn_status check_rotary(const attn_rotary *given, attn_rotary *r) {
-    if (given == NULL)
-        return attn_fail(ATTN_ERR_NULL, "rotary is NULL");
-    ATTN_TRY(attn_check_struct_size("attn_rotary", given->struct_size, ROTARY_FIRST_SIZE, sizeof *r));
-    memset(r, 0, sizeof *r);
-    memcpy(r, given, given->struct_size);
+    ATTN_TRY(attn_read_struct("rotary", "attn_rotary", given, ROTARY_FIRST_SIZE, sizeof *r, r));
     const uint64_t known = ATTN_ROTARY_INVERSE | ATTN_ROTARY_HAS_IDS | ATTN_ROTARY_HAS_TABLES;
     if ((r->flags & ~known) != 0)
         return attn_fail(ATTN_ERR_FLAG, "flags: 0x%" PRIx64 " is unknown", r->flags & ~known);
@@ -189,9 +185,8 @@ static void rotate_blocks(void *argument, int worker) {
             run.row = block.row + done;
             run.rows = attn_smaller(most_rows, block.rows - done);
             for (int64_t i = 0; own_angles && i < run.rows; i++)
-                REAL(attn_position_sincos)
-                (run.pairs, position_of(call, block.member, run.row + i), frequency, run.sines + i * run.pairs,
-                 run.cosines + i * run.pairs);
+                attn_position_sincos(run.pairs, position_of(call, block.member, run.row + i), frequency,
+                                     run.sines + i * run.pairs, run.cosines + i * run.pairs);
             rotate_run(call, &run);
         }
     }

@@ -17,7 +17,7 @@ typedef struct position_job {
 
 static void position_row(const position_job *job, const attn_block *block, int64_t row, const double *frequency) {
     real sine[ATTN_ANGLE_PAIRS], cosine[ATTN_ANGLE_PAIRS];
-    REAL(attn_position_sincos)(block->cols, job->start + row, frequency, sine, cosine);
+    attn_position_sincos(block->cols, job->start + row, frequency, sine, cosine);
     real *p = job->p + row * job->row_stride + 2 * block->col;
     for (int64_t i = 0; i < block->cols; i++)
         p[2 * i] = sine[i];

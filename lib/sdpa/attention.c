@@ -7,9 +7,6 @@
 #include "blas/blas.h"
 #include "sdpa/engines.h"
 
-/* Size of the struct in 0.1, the first version. */
-#define ARGS_FIRST_SIZE (offsetof(attn_args, weights) + sizeof(real *))
-
 /* ---- What engines.h promises ---- */
 
 /* An address in an array that may have been left out. */
@@ -95,11 +92,7 @@ static attn_lengths lengths_of(const attn_args *args) {
 }
 
 static attn_status check_args(const attn_plan *plan, const attn_args *given, attn_args *args) {
-    if (given == NULL)
-        return attn_fail(ATTN_ERR_NULL, "args is NULL");
-    ATTN_TRY(attn_check_struct_size("attn_args", given->struct_size, ARGS_FIRST_SIZE, sizeof *args));
-    memset(args, 0, sizeof *args);
-    memcpy(args, given, given->struct_size);
+    ATTN_TRY(attn_read_args(given, args));
     const attn_arrays arrays = {
         .real_bytes = sizeof(real),
         .at =

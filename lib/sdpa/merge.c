@@ -20,11 +20,7 @@ typedef struct merge_call {
 /* ---- Checks ---- */
 
 static attn_status check_merge(const attn_merge *given, attn_merge *m) {
-    if (given == NULL)
-        return attn_fail(ATTN_ERR_NULL, "merge is NULL");
-    ATTN_TRY(attn_check_struct_size("attn_merge", given->struct_size, MERGE_FIRST_SIZE, sizeof *m));
-    memset(m, 0, sizeof *m);
-    memcpy(m, given, given->struct_size);
+    ATTN_TRY(attn_read_struct("merge", "attn_merge", given, MERGE_FIRST_SIZE, sizeof *m, m));
     if ((m->flags & ~ATTN_MERGE_HAS_SINK) != 0)
         return attn_fail(ATTN_ERR_FLAG, "flags: 0x%" PRIx64 " is unknown", m->flags & ~ATTN_MERGE_HAS_SINK);
     ATTN_TRY(attn_check_size("batch", m->batch, 0));

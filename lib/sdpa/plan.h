@@ -12,6 +12,11 @@
 
 /* ---- problem.c: checks and the canonical form ---- */
 
+/* Copy a caller's struct of any known size, later fields 0; args are attn_args_f32 or _f64. Errors: ATTN_ERR_NULL,
+ * ATTN_ERR_STRUCT_SIZE. */
+attn_status attn_read_problem(const attn_problem *given, attn_problem *problem);
+attn_status attn_read_args(const void *given, void *args);
+
 /* Checks a caller's problem and copies it to `problem`, later fields of an older struct 0. */
 attn_status attn_check_problem(const attn_problem *given, attn_problem *problem);
 

@@ -22,6 +22,15 @@ attn_status attn_args_init_f64(attn_args_f64 *args, size_t struct_size) {
     return attn_init_struct("attn_args_f64", args, struct_size, ARGS_FIRST_SIZE, sizeof *args);
 }
 
+attn_status attn_read_problem(const attn_problem *given, attn_problem *problem) {
+    return attn_read_struct("problem", "attn_problem", given, PROBLEM_FIRST_SIZE, sizeof *problem, problem);
+}
+
+attn_status attn_read_args(const void *given, void *args) {
+    _Static_assert(sizeof(attn_args_f32) == sizeof(attn_args_f64), "one size of args for both precisions");
+    return attn_read_struct("args", "attn_args", given, ARGS_FIRST_SIZE, sizeof(attn_args_f32), args);
+}
+
 static bool has(const attn_problem *problem, uint64_t flag) {
     return (problem->flags & flag) != 0;
 }
@@ -62,11 +71,7 @@ typedef attn_strides (*dense_layout)(int64_t heads, int64_t len, int64_t dim);
 
 /* What the three helpers share: read the caller's struct, check it, fill the strides of a dense layout. */
 static attn_status begin_layout(const attn_problem *given, dense_layout dense, attn_problem *filled) {
-    if (given == NULL)
-        return attn_fail(ATTN_ERR_NULL, "problem is NULL");
-    ATTN_TRY(attn_check_struct_size("attn_problem", given->struct_size, PROBLEM_FIRST_SIZE, sizeof *filled));
-    memset(filled, 0, sizeof *filled);
-    memcpy(filled, given, given->struct_size);
+    ATTN_TRY(attn_read_problem(given, filled));
     ATTN_TRY(check_sizes(filled));
     bool ragged = has(filled, ATTN_RAGGED);
     int64_t q_rows = ragged ? filled->total_q : filled->q_len;
@@ -264,11 +269,7 @@ static attn_status check_array_shape(const attn_problem *p, int array) {
 }
 
 attn_status attn_check_problem(const attn_problem *given, attn_problem *problem) {
-    if (given == NULL)
-        return attn_fail(ATTN_ERR_NULL, "problem is NULL");
-    ATTN_TRY(attn_check_struct_size("attn_problem", given->struct_size, PROBLEM_FIRST_SIZE, sizeof *problem));
-    memset(problem, 0, sizeof *problem);
-    memcpy(problem, given, given->struct_size);
+    ATTN_TRY(attn_read_problem(given, problem));
     ATTN_TRY(check_options(problem));
     ATTN_TRY(check_sizes(problem));
     for (int array = 0; array < ATTN_ARRAYS; array++)
