@@ -53,7 +53,7 @@ void attn_tile_bias(const attn_call *call, const attn_head *head, const attn_mem
                            (tile->row0 + i) * p->bias.row + tile->key0 * p->bias.key;
         if (p->bias.key == 1)
             call->kernels->add_bias(keys, bias, tile->s + i * tile->ld);
-        else
+        else if (keys > 0)
             add_to_row(keys, *bias, tile->s + i * tile->ld);
     }
     for (int64_t i = 0; args->alibi_slopes != NULL && i < tile->rows; i++)

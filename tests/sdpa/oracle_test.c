@@ -196,6 +196,14 @@ static const char *const degenerate[] = {
     "q31k47d11,causal,off=-30,lse",
     "q600k3d4,causal,br,lse",
     "b2q19k37d11v0,layout=blhd,lse",
+    /* masks and biases that cover nothing */
+    "h2q19k37d11,mask,mask_len=0,lse",
+    "h2q19k37d11,mask@k,mask_len=0,lse",
+    "h2q19k37d11,bias,bias_len=0,lse",
+    "h2q19k37d11,bias@k,bias_len=0,lse",
+    "q40k600d3,bias@k,bias_len=5,lse",
+    "q40k600d3,mask@k=all,mask_len=5,lse",
+    "h2q5k0d11,mask,bias@k,lse",
 };
 
 static void check_problem(const char *text, bool must_prove_something) {
