@@ -6,6 +6,11 @@
 #include <stdint.h>
 
 #ifdef __cplusplus
+template <typename type> inline type attn_struct_init() {
+    type object = type();
+    object.struct_size = sizeof object;
+    return object;
+}
 extern "C" {
 #endif
 
@@ -52,7 +57,7 @@ typedef enum attn_status {
     ATTN_ERR_OVERFLOW = 7,     /* sizes or strides whose sum or product does not fit its type */
     ATTN_ERR_OVERLAP = 8,      /* an output is an input, or overlaps an array it must not */
     ATTN_ERR_WORKSPACE = 9,    /* the caller's workspace is too small or not aligned */
-    ATTN_ERR_FLAG = 10,        /* a flag or an enumerator that this version does not know, or one given twice over */
+    ATTN_ERR_FLAG = 10,        /* flags or enumerators that are unknown, or a field or pointer without its flag */
     ATTN_ERR_STRUCT_SIZE = 11, /* struct_size is smaller than the first version's or larger than ours */
     ATTN_ERR_UNSUPPORTED = 12, /* understood, but not built into this version or refused by this engine */
     ATTN_ERR_DTYPE = 13,       /* a plan of one precision was run with arguments of the other */
@@ -71,10 +76,10 @@ ATTN_API const char *attn_status_string(attn_status status);
 ATTN_API const char *attn_last_error(void);
 
 /* Initialises a struct whose first member is struct_size, all else 0: attn_problem p = ATTN_STRUCT_INIT(attn_problem);
- * in C++ as well. Each struct has its own name for it, such as ATTN_PROBLEM_INIT. */
+ * in C++ as well. Each struct has its own name for it, such as ATTN_PROBLEM_INIT. To clear one again use its init function,
+ * such as attn_problem_init(). */
 #ifdef __cplusplus
-#define ATTN_STRUCT_INIT(type)                                                                                         \
-    { sizeof(type) }
+#define ATTN_STRUCT_INIT(type) attn_struct_init<type>()
 #else
 #define ATTN_STRUCT_INIT(type)                                                                                         \
     { .struct_size = sizeof(type) }
@@ -106,11 +111,11 @@ typedef int (*attn_parallel_fn)(void *data, int workers, attn_parallel_body body
 /* Where a call gets its threads and memory. NULL in place of a context means: all defaults. A context is only read,
  * so that any number of threads may share one. */
 typedef struct attn_context {
-    size_t struct_size;  /* sizeof(attn_context), set by the initialiser */
-    int threads;         /* most threads a call may use; 0 = omp_get_max_threads() at the call, 1 without OpenMP */
-    attn_alloc_fn alloc; /* both or neither; NULL = aligned_alloc and free */
-    attn_free_fn free;   /* takes back what alloc gave */
-    void *alloc_data;    /* handed to alloc and free */
+    size_t struct_size; /* sizeof(attn_context), set by the initialiser */
+    int threads; /* most threads a call may use; 0 = omp_get_max_threads() at the call, fewer for little work; 1 without OpenMP */
+    attn_alloc_fn alloc;           /* both or neither; NULL = aligned_alloc and free */
+    attn_free_fn free;             /* takes back what alloc gave */
+    void *alloc_data;              /* handed to alloc and free */
     attn_parallel_fn parallel_for; /* NULL = OpenMP where the library was built with it, else the calling thread */
     void *parallel_data;           /* handed to parallel_for */
 } attn_context;

@@ -36,7 +36,7 @@ typedef struct attn_cache attn_cache;
 typedef struct attn_cache_sizes {
     size_t struct_size; /* sizeof(attn_cache_sizes), set by the initialiser */
     int64_t batch;      /* members */
-    int64_t kv_heads;   /* */
+    int64_t kv_heads;   /* heads of the keys and values */
     int64_t capacity;   /* most keys of a member */
     int64_t head_dim;   /* size of a key, at least 1 */
     int64_t v_dim;      /* size of a value, 0 is legal */

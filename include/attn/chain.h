@@ -122,7 +122,7 @@ typedef struct attn_trace_f32 {
     const float *w_v;          /* [d_model, d_v] */
     const float *b_q, *b_k;    /* [d_k] or NULL for none */
     const float *b_v;          /* [d_v] or NULL for none */
-    double scale;              /* */
+    double scale;              /* finite, of the scores */
     int64_t start;             /* position of token 0 */
     double base;               /* of the sinusoidal positions */
     float *e, *p, *x;          /* [n, d_model], each NULL = not wanted, like all that follow */

@@ -51,7 +51,7 @@ typedef struct attn_rotary {
     size_t struct_size;          /* sizeof(attn_rotary), set by the initialiser */
     uint64_t flags;              /* ATTN_ROTARY_... */
     attn_rotary_pairing pairing; /* required */
-    int64_t batch, heads, rows;  /* */
+    int64_t batch, heads, rows;  /* of x and y */
     int64_t head_dim;            /* size of a row, at least 1 */
     int64_t rotary_dim;          /* even, 0 .. head_dim: the first so many elements turn */
     int64_t start;               /* position of row 0 of every member */

@@ -71,7 +71,8 @@ typedef enum attn_alignment {
  * member's own i and j. q_len and kv_len are the longest that a member may be, total_q and total_kv the buffers' rows.
  */
 #define ATTN_RAGGED (UINT64_C(1) << 9)
-/* Intermediates [batch, q_heads, q_len, kv_len], engines naive and blas. Cells of keys at or beyond kv_lens[b] and of
+/* Intermediates [batch, q_heads, q_len, kv_len], engines naive and blas; fused refuses them with ATTN_ERR_UNSUPPORTED,
+ * for good. Cells of keys at or beyond kv_lens[b] and of
  * rows at or beyond q_lens[b] become -Inf, weights 0. With a sink the weights are those of step 6: they sum to less
  * than 1. */
 #define ATTN_WANT_SCORES (UINT64_C(1) << 10)  /* args.scores is filled: after step 1 */
@@ -88,8 +89,9 @@ typedef struct attn_mask_strides {
 } attn_mask_strides;
 
 /* Everything about a computation but the pointers. Sizes are literal and never defaulted; strides in elements. Fill it
- * with attn_problem_init() or ATTN_PROBLEM_INIT, set the sizes, then call a layout helper or set the strides. The
- * engine fused refuses the four intermediates with ATTN_ERR_UNSUPPORTED, for good. */
+ * with attn_problem_init() or ATTN_PROBLEM_INIT, set the sizes, then call a layout helper or set the strides. After a
+ * change of sizes call the helper again: strides that are larger than they need be are legal. A size left 0 is a size of
+ * 0: the call succeeds and writes nothing. */
 typedef struct attn_problem {
     size_t struct_size;        /* sizeof(attn_problem), set by the initialiser */
     uint64_t flags;            /* ATTN_CAUSAL, ATTN_HAS_..., ATTN_WANT_..., ATTN_RAGGED */
@@ -204,9 +206,10 @@ ATTN_API attn_status attn_args_init_f64(attn_args_f64 *args, size_t struct_size)
  *   the batch. While it runs, BLAS is told to use one thread; other threads of the process see that meanwhile.
  * Memory: a workspace from context->alloc, freed before it returns; attn_plan_workspace() tells how much.
  * Errors: ATTN_ERR_NULL, _SIZE, _STRIDE, _VALUE, _LENGTH, _OVERFLOW, _OVERLAP, _FLAG, _STRUCT_SIZE, _UNSUPPORTED:
- * nothing was written. ATTN_ERR_NOMEM: nothing was written. ATTN_ERR_BLAS: nothing was written. ATTN_ERR_THREADS:
- * outputs are unspecified. Source: Vaswani et al. 2017, "Attention Is All You Need"; online softmax: Milakov and
- * Gimelshein 2018; tiling: Dao et al. 2022, "FlashAttention". */
+ *   nothing was written. ATTN_ERR_NOMEM: nothing was written. ATTN_ERR_BLAS: nothing was written. ATTN_ERR_THREADS:
+ *   outputs are unspecified.
+ * Source: Vaswani et al. 2017, "Attention Is All You Need"; online softmax: Milakov and Gimelshein 2018; tiling: Dao et
+ *   al. 2022, "FlashAttention". */
 ATTN_API attn_status attn_sdpa_f32(const attn_context *context, const attn_problem *problem, const attn_args_f32 *args);
 ATTN_API attn_status attn_sdpa_f64(const attn_context *context, const attn_problem *problem, const attn_args_f64 *args);
 
@@ -266,10 +269,10 @@ ATTN_API attn_status attn_plan_describe(const attn_plan *plan, char *text, size_
 typedef struct attn_merge {
     size_t struct_size;        /* sizeof(attn_merge), set by the initialiser */
     uint64_t flags;            /* ATTN_MERGE_... */
-    int64_t batch;             /* */
-    int64_t q_heads;           /* */
-    int64_t q_len;             /* */
-    int64_t v_dim;             /* */
+    int64_t batch;             /* members */
+    int64_t q_heads;           /* heads of out and lse */
+    int64_t q_len;             /* rows of a head */
+    int64_t v_dim;             /* size of a row of out, 0 is legal */
     attn_strides out_a, out_b; /* [batch, q_heads, q_len, v_dim] */
     attn_strides lse_a, lse_b; /* [batch, q_heads, q_len]: row is the distance between neighbouring rows */
     attn_strides out, lse;     /* as out_a and lse_a */
@@ -295,7 +298,7 @@ ATTN_API attn_status attn_merge_init(attn_merge *merge, size_t struct_size);
  *   intersect; other overlaps are undefined.
  * Empty rows and NaN: a part whose lse is -Inf is empty: its out is not read, and without a sink the other part is
  *   the result, bit for bit. Two empty parts give out 0, lse -Inf, sink or not. An lse of NaN or +Inf makes the row and
- * its lse NaN. A NaN in out_a or out_b reaches its column. A sink of -Inf takes nothing, one of +Inf
+ *   its lse NaN. A NaN in out_a or out_b reaches its column. A sink of -Inf takes nothing, one of +Inf
  *   everything; one of NaN makes the rows of its head NaN unless they are empty; lse never sees it.
  * Accuracy: within 4 eps max(|out_a|, |out_b|) of the formula, lse within eps max(1, |lse|); errors of lse_a and lse_b
  *   come on top: one of d in their difference changes out by at most d/4 |out_a - out_b|.

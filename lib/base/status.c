@@ -41,7 +41,7 @@ const char *attn_status_string(attn_status status) {
     case ATTN_ERR_WORKSPACE:
         return "the workspace is too small or misaligned";
     case ATTN_ERR_FLAG:
-        return "an unknown flag or enumerator";
+        return "flags that are unknown or do not fit";
     case ATTN_ERR_STRUCT_SIZE:
         return "struct_size does not belong to a known version";
     case ATTN_ERR_UNSUPPORTED:

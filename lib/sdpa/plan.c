@@ -21,6 +21,7 @@ enum {
     WIDE_VALUES = 256,       /* elements */
     FEW_QUERIES = 8,         /* up to here own loops are as fast as a product: both wait for K and V */
     FEW_KEYS = 32,           /* up to 32 x 32 scores the calls cost more than the products */
+    LEAST_FLOPS = 1000000,   /* for a thread: some 20 microseconds, a few times what starting it costs */
     FEW_TILE_KEYS = 256,     /* K and V of a tile stay in a second-level cache of 512 KiB at head size 128 in float */
 };
 
@@ -88,10 +89,11 @@ static void book_blas(attn_plan *plan, int64_t real_bytes) {
  * tile_keys() keys, however the lengths of a member are. */
 static void book_fused(attn_plan *plan, int64_t real_bytes) {
     const attn_problem *p = &plan->problem;
+    int64_t tile_rows = smaller(plan->block_rows, p->q_len); /* a tile belongs to one head, a block to one or several */
     int64_t rows = smaller(plan->block_rows, attn_mul_saturated(group_of(p), p->q_len));
     int64_t keys = smaller(tile_keys(p), p->kv_len);
     attn_ledger *ledger = &plan->ledger;
-    plan->pieces.scores = attn_ledger_book(ledger, "scores of a tile", rows * keys, real_bytes, plan->workers);
+    plan->pieces.scores = attn_ledger_book(ledger, "scores of a tile", tile_rows * keys, real_bytes, plan->workers);
     plan->pieces.output =
         attn_ledger_book(ledger, "output of a block", attn_mul_saturated(rows, p->v_dim), real_bytes, plan->workers);
     plan->pieces.row_max = attn_ledger_book(ledger, "row maxima", rows, real_bytes, plan->workers);
@@ -123,6 +125,16 @@ static attn_status check_blas_integers(const attn_plan *plan) {
             return attn_fail(ATTN_ERR_OVERFLOW, "%s %" PRId64 " does not fit the %d-bit integers of this BLAS",
                              sizes[i].name, sizes[i].value, ATTN_BLAS_INTEGER_BITS);
     return ATTN_OK;
+}
+
+/* Threads that have enough to do at full length. */
+static int64_t useful_workers(const attn_plan *plan) {
+    const attn_problem *p = &plan->problem;
+    attn_member longest = attn_member_of(p, 0, &(attn_lengths){0});
+    double flops = 2 * attn_visible_pairs(&longest) * (double)p->batch * (double)p->q_heads *
+                   ((double)p->head_dim + (double)p->v_dim);
+    double useful = 1 + flops / LEAST_FLOPS;
+    return useful < INT32_MAX ? (int64_t)useful : INT32_MAX;
 }
 
 static void choose_engine(attn_plan *plan) {
@@ -172,6 +184,9 @@ attn_status attn_plan_prepare(attn_plan *plan, const attn_context *context, cons
     if (plan->tasks == INT64_MAX)
         return attn_fail(ATTN_ERR_OVERFLOW, "batch, heads and lengths make more than 2^63 blocks of work");
     plan->workers = (int)smaller(plan->resources.threads, plan->tasks);
+    bool threads_asked_for = context != NULL && context->threads > 0;
+    if (!threads_asked_for)
+        plan->workers = (int)smaller(plan->workers, useful_workers(plan));
     int64_t real_bytes = dtype == ATTN_F32 ? sizeof(float) : sizeof(double);
     if (plan->engine == ATTN_ENGINE_NAIVE)
         book_naive(plan, real_bytes);
@@ -222,7 +237,7 @@ typedef struct bounded_text {
     size_t room, used;
 } bounded_text;
 
-__attribute__((format(printf, 2, 3))) static void add_line(bounded_text *out, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static void add_text(bounded_text *out, const char *format, ...) {
     size_t left = out->used < out->room ? out->room - out->used : 0;
     va_list values;
     va_start(values, format);
@@ -232,15 +247,47 @@ __attribute__((format(printf, 2, 3))) static void add_line(bounded_text *out, co
 }
 
 static void describe_fused(const attn_plan *plan, bounded_text *out) {
-    attn_member longest = attn_member_of(&plan->problem, 0, &(attn_lengths){0});
+    const attn_problem *p = &plan->problem;
+    attn_member longest = attn_member_of(p, 0, &(attn_lengths){0});
     attn_tiles tiles = attn_choose_tiles(plan, &longest);
-    if (tiles.few_queries)
-        add_line(out, "path: few queries, own loops (q_len at most %d, or both lengths at most %d)\n", FEW_QUERIES,
-                 FEW_KEYS);
+    if (!tiles.few_queries)
+        add_text(out, "path: tiles, one CBLAS product each way (q_len above %d)\n", FEW_QUERIES);
+    else if (p->q_len <= FEW_QUERIES)
+        add_text(out, "path: few queries, own loops (q_len at most %d)\n", FEW_QUERIES);
     else
-        add_line(out, "path: tiles, one CBLAS product each way (q_len above %d)\n", FEW_QUERIES);
-    add_line(out, "tile: %" PRId64 " queries x %" PRId64 " keys, %" PRId64 " query heads of a key head at once\n",
-             tiles.rows, tiles.keys, tiles.heads);
+        add_text(out, "path: few queries, own loops (both lengths at most %d)\n", FEW_KEYS);
+    add_text(out, "tile: %" PRId64 " queries x %" PRId64 " keys\n", smaller(tiles.rows, p->q_len),
+             smaller(tiles.keys, p->kv_len));
+    add_text(out, "query heads that share a reading of K and V: %" PRId64 "\n", tiles.heads);
+}
+
+/* The options that are on, by the names of their flags. */
+static void describe_options(const attn_plan *plan, bounded_text *out) {
+    static const struct {
+        uint64_t flag;
+        const char *name;
+    } options[] = {
+        {ATTN_CAUSAL, "causal"},
+        {ATTN_HAS_WINDOW, "window"},
+        {ATTN_HAS_SOFTCAP, "softcap"},
+        {ATTN_HAS_MASK, "mask"},
+        {ATTN_HAS_BIAS, "bias"},
+        {ATTN_HAS_ALIBI, "alibi"},
+        {ATTN_HAS_SINK, "sink"},
+        {ATTN_RAGGED, "ragged"},
+        {ATTN_WANT_SCORES, "scores"},
+        {ATTN_WANT_CAPPED, "capped scores"},
+        {ATTN_WANT_MASKED, "masked scores"},
+        {ATTN_WANT_WEIGHTS, "weights"},
+    };
+    static const char *const alignments[] = {"top left", "bottom right", "offset"};
+    add_text(out, "options: scale %g, %s", plan->scale, alignments[plan->problem.alignment]);
+    if (plan->problem.alignment == ATTN_ALIGN_OFFSET)
+        add_text(out, " %" PRId64, plan->problem.offset);
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if ((plan->problem.flags & options[i].flag) != 0)
+            add_text(out, ", %s", options[i].name);
+    add_text(out, "\n");
 }
 
 attn_status attn_plan_describe(const attn_plan *plan, char *text, size_t size, size_t *needed) {
@@ -251,20 +298,21 @@ attn_status attn_plan_describe(const attn_plan *plan, char *text, size_t size, s
     static const char *const engines[] = {"auto", "naive", "blas", "fused"};
     const attn_problem *p = &plan->problem;
     bounded_text out = {text, size, 0};
-    add_line(&out,
+    add_text(&out,
              "problem: batch %" PRId64 ", q_heads %" PRId64 ", kv_heads %" PRId64 ", q_len %" PRId64 ", kv_len %" PRId64
-             ", head_dim %" PRId64 ", v_dim %" PRId64 "%s, %s\n",
+             ", head_dim %" PRId64 ", v_dim %" PRId64 ", %s\n",
              p->batch, p->q_heads, p->kv_heads, p->q_len, p->kv_len, p->head_dim, p->v_dim,
-             (p->flags & ATTN_CAUSAL) != 0 ? ", causal" : "", plan->dtype == ATTN_F32 ? "float" : "double");
-    add_line(&out, "library: %s\n", attn_version_string());
-    add_line(&out, "engine: %s (%s)\n", engines[plan->engine], plan->engine_reason);
+             plan->dtype == ATTN_F32 ? "float" : "double");
+    describe_options(plan, &out);
+    add_text(&out, "library: %s\n", attn_version_string());
+    add_text(&out, "engine: %s (%s)\n", engines[plan->engine], plan->engine_reason);
     if (plan->engine == ATTN_ENGINE_FUSED)
         describe_fused(plan, &out);
-    add_line(&out, "threads: %d of %d, %" PRId64 " pieces of work\n", plan->workers, plan->resources.threads,
+    add_text(&out, "threads: %d of %d, %" PRId64 " pieces of work\n", plan->workers, plan->resources.threads,
              plan->tasks);
-    add_line(&out, "workspace: %" PRId64 " bytes\n", plan->ledger.bytes);
+    add_text(&out, "workspace: %" PRId64 " bytes\n", plan->ledger.bytes);
     for (int i = 0; i < plan->ledger.pieces; i++)
-        add_line(&out, "workspace of %s: %" PRId64 " x %" PRId64 " bytes\n", plan->ledger.piece[i].name,
+        add_text(&out, "workspace of %s: %" PRId64 " x %" PRId64 " bytes\n", plan->ledger.piece[i].name,
                  plan->ledger.piece[i].copies, plan->ledger.piece[i].bytes);
     if (needed != NULL)
         *needed = out.used + 1;
