@@ -323,7 +323,7 @@ static void test_describe(void **state) {
         snprintf(line, sizeof line, "workspace: %zu bytes\n", bytes);
         assert_non_null(strstr(whole, line));
         assert_non_null(strstr(whole, "kv_heads 2, q_len 5, kv_len 7, head_dim 3, v_dim 2"));
-    assert_non_null(strstr(whole, "top left, causal"));
+        assert_non_null(strstr(whole, "top left, causal"));
         assert_non_null(strstr(whole, REAL_DTYPE == ATTN_F32 ? "float" : "double"));
         /* cut to any size, closed, and nothing behind */
         for (size_t size = 1; size <= needed + 1; size++) {
