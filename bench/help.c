@@ -21,14 +21,69 @@ static const char figures_text[] =
     "each read once, / median time.\n"
     "spread = (upper - lower quartile) / median of the timed runs. workspace = memory that attention needs beside its "
     "arguments. error = largest difference from the oracle in units of eps * max|V|.\n"
-    "~ marks loops that were timed on a sample of query rows and scaled up by flops.";
+    "~ marks loops that were timed on a sample of query rows and scaled up by flops. ? marks figures that are not to "
+    "be "
+    "trusted: fewer than three repeats, or a spread above 10 %.";
 
 static const char problem_text[] =
     "PROBLEM is a string of sizes and options: b1h12q1024k1024d64,causal is one batch member, 12 heads, 1024 queries "
-    "and keys, head size 64, causal. h32/8 is 32 query heads on 8 key heads, v sets a value size of its own; b, h, k "
-    "and v may be left out. Options: causal, tl, br, off=N, scale=X, qlens=A:B, kvlens=A:B, "
-    "layout=bhld|blhd|qkv|padded, "
-    "lse, data=KIND, seed=N and more; a mistake is answered with what is accepted.";
+    "and keys, head size 64, causal. attn-bench help problem tells all of it; a mistake is answered with what is "
+    "accepted.";
+
+/* ---- The page of the grammar, as tests/support/problem_string.h has it ------------------------------------------- */
+
+typedef struct grammar_entry {
+    const char *form, *meaning;
+} grammar_entry;
+
+static const char grammar_text[] =
+    "One attention problem with its data is one string without blanks: sizes in the order b h q k d v, each a letter "
+    "and a number, then options in any order, separated by commas, none twice. q and d are needed. Engine, precision "
+    "and threads are not a part of it: they are options of the command.";
+
+static const grammar_entry sizes[] = {
+    {"bN", "batch members, default 1"},
+    {"hN, hN/M", "N query heads on M key heads; default 1, key heads as many as query heads"},
+    {"qN", "query length"},
+    {"kN", "key length, default as q"},
+    {"dN", "head size of Q and K"},
+    {"vN", "head size of V, default as d"},
+    {0},
+};
+
+static const grammar_entry grammar_options[] = {
+    {"causal", "query i sees keys up to its own position"},
+    {"tl, br, off=N", "the position of query 0 among the keys: 0 (the default), so that the last query stands at the "
+                      "last key, or N"},
+    {"scale=X", "factor of the scores, default 1/sqrt(d)"},
+    {"window=L:R", "keys to the left and right of the own position, -1 is unlimited"},
+    {"softcap=X", "scores are capped at X, above 0"},
+    {"mask, mask=KIND", "a mask of true and false. KIND: random:P (hidden with probability P; the default, P 0.3), "
+                        "rowempty:P (random:0.3 and whole rows hidden with probability P), lead:N (keys 0..N-1 "
+                        "hidden), all (all visible), none (all hidden)"},
+    {"mask_len=N", "the mask covers keys 0..N-1 only, those beyond are hidden"},
+    {"bias, bias=KIND", "an additive bias. KIND: normal (the default), large (30 times that), inf:P (-Inf with "
+                        "probability P), infrow:P (whole rows), lowest:P, lowestrow:P (the lowest finite number)"},
+    {"bias_len=N", "the bias covers keys 0..N-1 only, those beyond are hidden"},
+    {"mask@XY, bias@XY", "the same along the dimensions of the letters, of b h q k: mask@bh=random:0.1"},
+    {"alibi", "a slope per head, as in the paper"},
+    {"sink, sink=X", "a sink logit per head: seeded, or X for all"},
+    {"qlens=A:B:.., kvlens=A:B:..", "lengths of the batch members, one each"},
+    {"ragged=A:B:../C:D:..", "packed tokens: query lengths / key lengths of the batch members; q and k are at least "
+                             "the longest"},
+    {"q@X, k@X, v@X", "the same for the whole batch or all heads; letters b h"},
+    {"layout=L", "bhld (default), blhd, qkv (one array of Q, K and V side by side), padded (gaps between rows, heads "
+                 "and batch members)"},
+    {"want=A+B..", "intermediate results too: scores, capped, masked, weights"},
+    {"lse", "the log of the sum of exponentials too"},
+    {"data=KIND", "normal (default), large (scores of some hundred), equal (all scores of a row the same), neg (all "
+                  "scores far below 0), extreme (scores of some thousand)"},
+    {"seed=N", "seed of the data, default 1"},
+    {"nan=A:b:h:row:col+..", "these elements of A, one of q k v, are NaN"},
+    {"inf=A:b:h:row:col+..", "these are +Inf; at most eight with those of nan="},
+    {"poison", "keys that no query sees are NaN or Inf"},
+    {0},
+};
 
 static const char *const description[SUB_COUNT] = {
     [SUB_SWEEP] =
@@ -113,6 +168,21 @@ static void print_options(unsigned subcommands, FILE *out) {
     }
 }
 
+static void print_grammar(const char *title, const grammar_entry *list, FILE *out) {
+    fprintf(out, "\n%s\n", title);
+    for (const grammar_entry *e = list; e->form; e++) {
+        int used = fprintf(out, "    %s", e->form);
+        /* A long form has a line of its own. */
+        if (used + 2 > OPTION_COLUMN) {
+            fputc('\n', out);
+            used = 0;
+        }
+        if (used)
+            used += fprintf(out, "%*s", OPTION_COLUMN - used, "");
+        print_wrapped(e->meaning, OPTION_COLUMN, used, out);
+    }
+}
+
 static void print_examples(const char *lines, FILE *out) {
     fprintf(out, "\nEXAMPLES\n");
     while (*lines) {
@@ -122,8 +192,10 @@ static void print_examples(const char *lines, FILE *out) {
     }
 }
 
-static const char exit_text[] = "0: all went well. 1: an engine disagrees with the oracle, or something failed on the "
-                                "way. 2: a mistake in the arguments, told in one line.";
+static const char exit_text[] =
+    "0: all went well. 1: an engine disagrees with the oracle, something failed on the way, "
+    "or nothing could be timed. 2: a mistake in the arguments or a file that cannot be written, told in "
+    "one line.";
 
 static void print_program(FILE *out) {
     fprintf(out, "NAME\n    attn-bench - what BLAS buys for attention on this machine\n");
@@ -135,7 +207,8 @@ static void print_program(FILE *out) {
         int used = fprintf(out, "    %s%s%s", s->name, s->operand ? " " : "", s->operand ? s->operand : "");
         fprintf(out, "%*s%s\n", OPTION_COLUMN - used, "", s->summary);
     }
-    fprintf(out, "    attn-bench help SUBCOMMAND prints its page with all options.\n");
+    fprintf(out,
+            "    attn-bench help SUBCOMMAND prints its page with all options, help problem the grammar of PROBLEM.\n");
     print_section("PROBLEM", problem_text, out);
     print_section("FIGURES", figures_text, out);
     print_section("EXIT STATUS", exit_text, out);
@@ -157,7 +230,24 @@ static void print_page(subcommand_id id, FILE *out) {
     print_examples(examples[id], out);
 }
 
+static void print_problem_page(FILE *out) {
+    fprintf(out, "NAME\n    PROBLEM - the string that describes an attention problem\n");
+    fprintf(out, "\nSYNOPSIS\n    [bN][hN[/M]]qN[kN]dN[vN][,OPTION]...\n");
+    print_section("DESCRIPTION", grammar_text, out);
+    print_grammar("SIZES", sizes, out);
+    print_grammar("OPTIONS", grammar_options, out);
+    print_examples("q1024d64\n"
+                   "b1h12q1024k1024d64,causal\n"
+                   "b1h32/8q1k4096d128,br\n"
+                   "b2h8/2q5k1000d64v32,br,causal,kvlens=1000:17,layout=blhd,lse,seed=7",
+                   out);
+}
+
 bool help_print(const char *name, FILE *out) {
+    if (name && strcmp(name, "problem") == 0) {
+        print_problem_page(out);
+        return true;
+    }
     if (!name) {
         print_program(out);
         return true;

@@ -14,8 +14,9 @@ support_case *parse_problem(const bench_options *options) {
 static int sub_help(const bench_options *options) {
     if (help_print(options->operand, stdout))
         return 0;
-    usage_error("help %s: no such subcommand; sweep, sdpa, check, example, explain, list, version, help are accepted",
-                options->operand);
+    usage_error(
+        "help %s: no such page; sweep, sdpa, check, example, explain, list, version, help, problem are accepted",
+        options->operand);
 }
 
 int main(int argc, char **argv) {

@@ -80,7 +80,7 @@ static bool add_stage(engine_run *run, bool (*stage)(void *), double scale, cons
     r->ms_min += 1e3 * scale * stats.best;
     r->ms_cpu += 1e3 * scale * stats.cpu;
     r->spread = fmax(r->spread, stats.spread);
-    r->samples = stats.samples;
+    r->samples = r->samples == 0 || stats.samples < r->samples ? stats.samples : r->samples;
     return true;
 }
 
@@ -113,6 +113,61 @@ static double kv_bytes(const bench_case *c) {
     for (int64_t b = 0; b < p->batch; b++)
         keys += (double)(d->kv_lens ? d->kv_lens[b] : p->kv_len);
     return keys * (double)p->kv_heads * ((double)p->head_dim + (double)p->v_dim) * (double)element_size(c->dtype);
+}
+
+/* Elements of an array whose dimensions with stride 0 are there once. */
+static double elements_of(const attn_strides *s, double batch, double heads, double rows, double columns) {
+    return (s->batch ? batch : 1) * (s->head ? heads : 1) * (s->row ? rows : 1) * columns;
+}
+
+static double mask_elements(const attn_mask_strides *s, const attn_problem *p, int64_t keys) {
+    const attn_strides rows = {s->batch, s->head, s->row};
+    return elements_of(&rows, (double)p->batch, (double)p->q_heads, (double)p->q_len, s->key ? (double)keys : 1);
+}
+
+/* Bytes of all arguments of a call, without what a padded layout adds. */
+static double argument_bytes(const support_case *c, attn_dtype dtype) {
+    static const uint64_t wanted[] = {ATTN_WANT_SCORES, ATTN_WANT_CAPPED, ATTN_WANT_MASKED, ATTN_WANT_WEIGHTS};
+    const attn_problem *p = &c->problem;
+    bool ragged = (p->flags & ATTN_RAGGED) != 0;
+    double batch = ragged ? 1 : (double)p->batch, heads = (double)p->q_heads, kv_heads = (double)p->kv_heads;
+    double q_rows = (double)(ragged ? p->total_q : p->q_len), kv_rows = (double)(ragged ? p->total_kv : p->kv_len);
+    double elements = elements_of(&p->q, batch, heads, q_rows, (double)p->head_dim) +
+                      elements_of(&p->k, batch, kv_heads, kv_rows, (double)p->head_dim) +
+                      elements_of(&p->v, batch, kv_heads, kv_rows, (double)p->v_dim) +
+                      batch * heads * q_rows * ((double)p->v_dim + (c->lse ? 1 : 0));
+    if (p->flags & ATTN_HAS_BIAS)
+        elements += mask_elements(&p->bias, p, p->flags & ATTN_HAS_BIAS_LEN ? p->bias_len : p->kv_len);
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        if (p->flags & wanted[i])
+            elements += (double)p->batch * heads * (double)p->q_len * (double)p->kv_len;
+    double mask = p->flags & ATTN_HAS_MASK
+                      ? mask_elements(&p->mask, p, p->flags & ATTN_HAS_MASK_LEN ? p->mask_len : p->kv_len)
+                      : 0;
+    return elements * (double)element_size(dtype) + mask;
+}
+
+bool measure_is_possible(const support_case *c, engine_id id, attn_dtype dtype, int threads, char *note, size_t size) {
+    char a[16], b[16], have[16];
+    double arrays = argument_bytes(c, dtype), available = machine_available_memory();
+    bool limited = available > 0;
+    human_bytes(arrays, a);
+    human_bytes(available, have);
+    if (limited && arrays >= 0.9 * available) {
+        snprintf(note, size, "does not fit: the arrays need %s, %s of memory are available", a, have);
+        return false;
+    }
+    size_t workspace;
+    if (!engine_workspace(id, &c->problem, dtype, threads, &workspace)) {
+        snprintf(note, size, "%s", attn_last_error());
+        return false;
+    }
+    if (limited && arrays + (double)workspace >= 0.9 * available) {
+        snprintf(note, size, "does not fit: needs %s of arrays and %s of workspace, %s of memory are available", a,
+                 human_bytes((double)workspace, b), have);
+        return false;
+    }
+    return true;
 }
 
 static bool fits_memory(engine_id id, const bench_case *c, bench_result *r) {

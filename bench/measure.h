@@ -19,4 +19,8 @@ typedef struct measure_settings {
 void measure_engine(const bench_case *c, engine_id id, const measure_settings *settings,
                     const projection_oracle *oracle, bench_result *r);
 
+/* Before any data are made: false, with the reason, when the library refuses the plan or when arrays and workspace
+ * together do not fit the memory that can be had. */
+bool measure_is_possible(const support_case *c, engine_id id, attn_dtype dtype, int threads, char *note, size_t size);
+
 #endif

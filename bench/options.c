@@ -22,7 +22,7 @@ const subcommand_entry subcommand_table[SUB_COUNT] = {
     [SUB_EXPLAIN] = {"explain", "PROBLEM", "what the library decides for a problem, and why"},
     [SUB_LIST] = {"list", NULL, "engines, instruction sets and the grid of the sweep"},
     [SUB_VERSION] = {"version", NULL, "versions of program, library and BLAS"},
-    [SUB_HELP] = {"help", "[SUBCOMMAND]", "this help, or the page of a subcommand"},
+    [SUB_HELP] = {"help", "[PAGE]", "this help, the page of a subcommand, or help problem: the grammar of PROBLEM"},
 };
 
 #define SWEEP (1u << SUB_SWEEP)
@@ -92,6 +92,20 @@ void usage_error(const char *format, ...) {
 FILE *options_text_stream(const bench_options *options) {
     bool taken = (options->json && strcmp(options->json, "-") == 0) || (options->csv && strcmp(options->csv, "-") == 0);
     return taken ? stderr : stdout;
+}
+
+static void check_file(const char *option, const char *file) {
+    if (!file || strcmp(file, "-") == 0)
+        return;
+    FILE *out = fopen(file, "a");
+    if (!out)
+        usage_error("--%s %s: %s", option, file, strerror(errno));
+    fclose(out);
+}
+
+void options_check_files(const bench_options *options) {
+    check_file("json", options->json);
+    check_file("csv", options->csv);
 }
 
 /* ---- Values ------------------------------------------------------------------------------------------------------ */

@@ -1,4 +1,5 @@
 /* Results as CSV with a line of names; docs/bench.md explains every column. Numbers have a point and no grouping. */
+#include <math.h>
 #include <string.h>
 
 #include "report.h"
@@ -7,10 +8,13 @@ static void write_line(const result_list *list, const bench_result *r, FILE *out
     /* Problem strings hold commas, never quotes. */
     fprintf(out, "%s,%lld,%lld,%s,%s,%d,\"%s\",", r->chain ? "chain" : "sdpa", (long long)r->d_model, (long long)r->len,
             r->engine, dtype_name(r->dtype), r->threads, r->problem);
-    fprintf(out, "%.6g,%.6g,%.6g,%.6g,%.4g,%d,%d,%lld,", r->ms_median, r->ms_min, r->ms_cpu, r->ms_setup, r->spread,
+    char spread[32] = "";
+    if (isfinite(result_spread(r)))
+        snprintf(spread, sizeof spread, "%.4g", result_spread(r));
+    fprintf(out, "%.6g,%.6g,%.6g,%.6g,%s,%d,%d,%lld,", r->ms_median, r->ms_min, r->ms_cpu, r->ms_setup, spread,
             r->samples, r->sampled, (long long)r->sampled_rows);
-    fprintf(out, "%.10g,%.6g,%.6g,%.6g,%.6g,", r->flops, result_gflops(r), result_gflops_best(r),
-            result_gbytes_per_s(r), result_speed_up(list, r));
+    fprintf(out, "%.0f,%.6g,%.6g,%.6g,%.6g,", r->flops, result_gflops(r), result_gflops_best(r), result_gbytes_per_s(r),
+            result_speed_up(list, r));
     fprintf(out, "%.6g,%.6g,%.6g,%.4g,%.0f,%.0f,%.4g,%.4g,%.4g\n", r->fma_peak, r->blas_peak, r->read_peak,
             result_share_of_peak(r), r->workspace_bytes, r->working_set_bytes, r->error_eps, r->error_abs,
             r->error_share);

@@ -9,6 +9,14 @@ static void set_real(json_t *object, const char *key, double value) {
     json_object_set_new(object, key, isfinite(value) ? json_real(value) : json_null());
 }
 
+/* A count that is kept as a double: exact to the last digit as long as the double is. */
+static void set_count(json_t *object, const char *key, double value) {
+    if (fabs(value) < 9e18)
+        json_object_set_new(object, key, json_integer((json_int_t)value));
+    else
+        set_real(object, key, value);
+}
+
 static void set_text(json_t *object, const char *key, const char *text) {
     json_t *value = json_string(text);
     json_object_set_new(object, key, value ? value : json_string("(not UTF-8)"));
@@ -57,11 +65,11 @@ static json_t *result_json(const result_list *list, const bench_result *r) {
     set_real(object, "ms_min", r->ms_min);
     set_real(object, "ms_cpu", r->ms_cpu);
     set_real(object, "ms_setup", r->ms_setup);
-    set_real(object, "spread", r->spread);
+    set_real(object, "spread", result_spread(r));
     json_object_set_new(object, "repeats", json_integer(r->samples));
     json_object_set_new(object, "sampled", json_boolean(r->sampled));
     json_object_set_new(object, "sampled_rows", json_integer(r->sampled_rows));
-    set_real(object, "flops", r->flops);
+    set_count(object, "flops", r->flops);
     set_real(object, "gflops", result_gflops(r));
     set_real(object, "gflops_best", result_gflops_best(r));
     set_real(object, "gbytes_per_s", result_gbytes_per_s(r));
@@ -71,8 +79,8 @@ static json_t *result_json(const result_list *list, const bench_result *r) {
     set_real(object, "blas_peak_gflops", r->blas_peak);
     set_real(object, "read_peak_gbytes_per_s", r->read_peak);
     set_real(object, "share_of_peak", result_share_of_peak(r));
-    json_object_set_new(object, "bytes_workspace", json_integer((json_int_t)r->workspace_bytes));
-    json_object_set_new(object, "bytes_working_set", json_integer((json_int_t)r->working_set_bytes));
+    set_count(object, "bytes_workspace", r->workspace_bytes);
+    set_count(object, "bytes_working_set", r->working_set_bytes);
     set_real(object, "error_max", r->error_eps);
     set_real(object, "error_abs", r->error_abs);
     set_real(object, "error_share", r->error_share);

@@ -5,9 +5,61 @@
 #include "engines.h"
 #include "report.h"
 
-/* Three figures: "2.91", "12.4", "105". */
+#define FIGURE_SIZE 16
+
+/* Three figures: "0.0123", "2.91", "12.4", "105"; what is very small or large as "1.23e-05". */
 static const char *three_figures(double x, char *text) {
-    snprintf(text, 16, x < 9.995 ? "%.2f" : x < 99.95 ? "%.1f" : "%.0f", x);
+    int decimals = x >= 99.95 || x == 0 ? 0
+                   : x >= 9.995         ? 1
+                   : x >= 0.9995        ? 2
+                   : x >= 0.09995       ? 3
+                   : x >= 0.009995      ? 4
+                                        : 5;
+    if (x != 0 && (x < 0.0009995 || x >= 999999))
+        snprintf(text, FIGURE_SIZE, "%.2e", x);
+    else
+        snprintf(text, FIGURE_SIZE, "%.*f", decimals, x);
+    return text;
+}
+
+/* The same, with a mark for a figure that is not to be trusted. */
+static const char *marked_figures(double x, bool doubtful, char *text) {
+    three_figures(x, text);
+    if (doubtful)
+        strncat(text, "?", FIGURE_SIZE - 1 - strlen(text));
+    return text;
+}
+
+/* "94", "2.9": how many times, where more digits would promise too much. */
+static const char *about(double x, char *text) {
+    snprintf(text, FIGURE_SIZE, x < 9.95 ? "%.1f" : "%.0f", x);
+    return text;
+}
+
+static const char *percent(double share, char *text) {
+    snprintf(text, FIGURE_SIZE, 100 * share < 9.95 ? "%.1f%%" : "%.0f%%", 100 * share);
+    return text;
+}
+
+/* Times of naive; "-" without naive. Doubtful when one of the two is. */
+static const char *speed_up_figures(const result_list *list, const bench_result *r, char *text) {
+    double speed_up = result_speed_up(list, r);
+    if (!(speed_up > 0))
+        return "-";
+    return marked_figures(speed_up, result_is_doubtful(r) || result_is_doubtful(result_of_engine(list, r, "naive")),
+                          text);
+}
+
+/* "8.19 kFLOP", "412 GFLOP". */
+static const char *human_flops(double flops, char *text) {
+    static const char *const units[] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"};
+    char figures[FIGURE_SIZE];
+    int unit = 0;
+    while (flops >= 999.5 && unit < 5) {
+        flops /= 1000;
+        unit++;
+    }
+    snprintf(text, 24, "%s %s", three_figures(flops, figures), units[unit]);
     return text;
 }
 
@@ -50,36 +102,34 @@ static void print_heading(unsigned engines, FILE *out) {
     fprintf(out, "\n%7s", "");
     for (int id = 0; id < ENGINE_COUNT; id++)
         if (engines & ENGINE_BIT(id))
-            fprintf(out, "%*s", id == ENGINE_NAIVE ? 9 : id == ENGINE_CACHE ? 16 : 21, engine_name((engine_id)id));
+            fprintf(out, " %*s", id == ENGINE_NAIVE ? 9 : id == ENGINE_CACHE ? 18 : 24, engine_name((engine_id)id));
     fprintf(out, "   workspace\n%7s", "length");
     for (int id = 0; id < ENGINE_COUNT; id++)
         if (engines & ENGINE_BIT(id))
-            fprintf(out, "%9s%s%s", "GFLOP/s", id == ENGINE_NAIVE ? "" : "  times",
-                    id == ENGINE_NAIVE || id == ENGINE_CACHE ? "" : " peak");
+            fprintf(out, " %9s%s%s", "GFLOP/s", id == ENGINE_NAIVE ? "" : "    times",
+                    id == ENGINE_NAIVE || id == ENGINE_CACHE ? "" : "  peak");
     fprintf(out, "  ");
     for (int id = ENGINE_BLAS; id < ENGINE_COUNT; id++)
         if (engines & ENGINE_BIT(id))
-            fprintf(out, "%9s", engine_name((engine_id)id));
+            fprintf(out, " %9s", engine_name((engine_id)id));
     fputc('\n', out);
 }
 
 static void print_cell(const result_list *list, const bench_result *r, engine_id id, FILE *out) {
-    char text[16], marked[24];
+    char text[FIGURE_SIZE], marked[24];
     bool loops = engine_is_loops(id);
     if (!r || r->state != RESULT_TIMED) {
         const char *word = !r || r->state == RESULT_LEFT_OUT ? "-" : r->state == RESULT_REFUSED ? "refused" : "FAILED";
-        fprintf(out, "%9s%s%s", word, id == ENGINE_NAIVE ? "" : "       ", loops ? "" : "     ");
+        fprintf(out, " %9s%s%s", word, id == ENGINE_NAIVE ? "" : "         ", loops ? "" : "      ");
         return;
     }
-    snprintf(marked, sizeof marked, "%s%s", r->sampled ? "~" : "", three_figures(result_gflops(r), text));
-    fprintf(out, "%9s", marked);
-    double speed_up = result_speed_up(list, r);
+    snprintf(marked, sizeof marked, "%s%s", r->sampled ? "~" : "",
+             marked_figures(result_gflops(r), result_is_doubtful(r), text));
+    fprintf(out, " %9s", marked);
     if (id != ENGINE_NAIVE)
-        fprintf(out, "%7s", speed_up > 0 ? three_figures(speed_up, text) : "-");
-    if (!loops) {
-        snprintf(text, sizeof text, "%.0f%%", 100 * result_share_of_peak(r));
-        fprintf(out, "%5s", text);
-    }
+        fprintf(out, " %8s", speed_up_figures(list, r, text));
+    if (!loops)
+        fprintf(out, " %5s", percent(result_share_of_peak(r), text));
 }
 
 static void print_length(const result_list *list, int64_t d_model, int64_t len, attn_dtype dtype, unsigned engines,
@@ -95,7 +145,7 @@ static void print_length(const result_list *list, int64_t d_model, int64_t len, 
             char text[16] = "-";
             if (r && r->state == RESULT_TIMED)
                 human_bytes(r->workspace_bytes, text);
-            fprintf(out, "%9s", text);
+            fprintf(out, " %9s", text);
         }
     fputc('\n', out);
 }
@@ -122,29 +172,49 @@ void report_chain_table(const result_list *list, int64_t d_model, attn_dtype dty
 
 /* ---- Attention alone --------------------------------------------------------------------------------------------- */
 
+/* Flops of the problem, which only a timed entry knows; below 0 when there is none. */
+static double flops_of_problem(const result_list *list, const char *problem) {
+    for (size_t i = 0; i < list->count; i++)
+        if (list->item[i].state == RESULT_TIMED && strcmp(list->item[i].problem, problem) == 0)
+            return list->item[i].flops;
+    return -1;
+}
+
+static void print_sdpa_heading(const result_list *list, const bench_result *r, FILE *out) {
+    char threads[24], text[24];
+    double flops = flops_of_problem(list, r->problem);
+    fprintf(out, "\n%s, %s%s%s\n\n", r->problem, threads_word(r->threads, threads), flops < 0 ? "" : ", ",
+            flops < 0 ? "" : human_flops(flops, text));
+    fprintf(out, "%-6s %-4s %10s %10s %7s %9s %9s %9s %6s %9s %9s %7s\n", "engine", "type", "median ms", "best ms",
+            "spread", "GFLOP/s", "best", "times", "peak", "GB/s", "workspace", "error");
+}
+
+static void print_sdpa_line(const result_list *list, const bench_result *r, FILE *out) {
+    char a[FIGURE_SIZE], b[FIGURE_SIZE], c[FIGURE_SIZE], median[24];
+    bool doubtful = result_is_doubtful(r);
+    snprintf(median, sizeof median, "%s%s", r->sampled ? "~" : "", marked_figures(r->ms_median, doubtful, a));
+    fprintf(out, " %10s %10s", median, three_figures(r->ms_min, a));
+    fprintf(out, " %7s", isfinite(result_spread(r)) ? percent(result_spread(r), a) : "-");
+    fprintf(out, " %9s %9s", marked_figures(result_gflops(r), doubtful, a), three_figures(result_gflops_best(r), b));
+    fprintf(out, " %9s %6s", speed_up_figures(list, r, a), percent(result_share_of_peak(r), b));
+    fprintf(out, " %9s %9s %7s\n", three_figures(result_gbytes_per_s(r), a), human_bytes(r->workspace_bytes, b),
+            three_figures(r->error_eps, c));
+}
+
 void report_sdpa_table(const result_list *list, FILE *out) {
     const char *problem = "";
     for (size_t i = 0; i < list->count; i++) {
         const bench_result *r = &list->item[i];
         if (strcmp(problem, r->problem) != 0) {
-            char threads[24];
             problem = r->problem;
-            fprintf(out, "\n%s, %s, %.4g GFLOP\n\n", problem, threads_word(r->threads, threads), 1e-9 * r->flops);
-            fprintf(out, "%-6s %-4s%11s%11s%7s%9s%9s%7s%6s%8s%10s%7s\n", "engine", "type", "median ms", "best ms",
-                    "spread", "GFLOP/s", "best", "times", "peak", "GB/s", "workspace", "error");
+            print_sdpa_heading(list, r, out);
         }
         fprintf(out, "%-6s %-4s", r->engine, dtype_name(r->dtype));
         if (r->state != RESULT_TIMED) {
             fprintf(out, "  %s: %s\n", r->state == RESULT_FAILED ? "FAILED" : "refused", r->note);
             continue;
         }
-        char a[16], b[16], c[16], d[16], bytes[16], median[24];
-        double speed_up = result_speed_up(list, r);
-        snprintf(median, sizeof median, "%s%.4g", r->sampled ? "~" : "", r->ms_median);
-        fprintf(out, "%11s%11.4g%6.1f%%%9s%9s%7s%5.0f%%%8s%10s%7.2f\n", median, r->ms_min, 100 * r->spread,
-                three_figures(result_gflops(r), a), three_figures(result_gflops_best(r), b),
-                speed_up > 0 ? three_figures(speed_up, c) : "-", 100 * result_share_of_peak(r),
-                three_figures(result_gbytes_per_s(r), d), human_bytes(r->workspace_bytes, bytes), r->error_eps);
+        print_sdpa_line(list, r, out);
     }
 }
 
@@ -195,37 +265,42 @@ static void print_reason(const result_list *list, size_t first, FILE *out) {
 
 void report_notes(const result_list *list, FILE *out) {
     bool sampled = false;
-    int timed = 0, spread = 0;
+    int timed = 0, doubtful = 0;
     fputc('\n', out);
     for (size_t i = 0; i < list->count; i++) {
         const bench_result *r = &list->item[i];
         if (r->state == RESULT_TIMED) {
             timed++;
             sampled |= r->sampled;
-            spread += r->spread > 0.1;
+            doubtful += result_is_doubtful(r);
         } else if (!reason_seen_before(list, i)) {
             print_reason(list, i, out);
         }
     }
     if (sampled)
         fputs("~ timed on a sample of query rows and scaled up by floating-point operations\n", out);
-    if (spread)
+    if (doubtful)
         fprintf(out,
-                "%d of %d figures have a spread above 10 %%: something else used the machine, or the runs were "
-                "short\n",
-                spread, timed);
+                "? not to be trusted: timed fewer than %d times, or a spread above 10 %% because something else used "
+                "the machine or the runs\n  were short; %d of %d figures\n",
+                RESULT_FEWEST_REPEATS, doubtful, timed);
 }
 
 /* ---- Summary ----------------------------------------------------------------------------------------------------- */
+
+/* Words are made of repeated figures only: a number timed once or twice may be anything. */
+static const bench_result *repeated(const result_list *list, const bench_result *r, const char *engine) {
+    const bench_result *other = result_of_engine(list, r, engine);
+    return other && result_is_repeated(other) ? other : NULL;
+}
 
 /* The largest case that naive, blas and fused have in common. */
 static const bench_result *largest_common(const result_list *list) {
     const bench_result *best = NULL;
     for (size_t i = 0; i < list->count; i++) {
         const bench_result *r = &list->item[i];
-        if (r->state == RESULT_TIMED && r->chain && strcmp(r->engine, "fused") == 0 &&
-            result_of_engine(list, r, "naive") && result_of_engine(list, r, "blas") &&
-            (!best || r->flops > best->flops))
+        if (r->chain && strcmp(r->engine, "fused") == 0 && result_is_repeated(r) && repeated(list, r, "naive") &&
+            repeated(list, r, "blas") && (!best || r->flops > best->flops))
             best = r;
     }
     return best;
@@ -235,7 +310,8 @@ static const bench_result *largest_speed_up(const result_list *list) {
     const bench_result *best = NULL;
     for (size_t i = 0; i < list->count; i++) {
         const bench_result *r = &list->item[i];
-        if (r->chain && result_speed_up(list, r) > (best ? result_speed_up(list, best) : 0))
+        if (r->chain && result_is_repeated(r) && repeated(list, r, "naive") &&
+            result_speed_up(list, r) > (best ? result_speed_up(list, best) : 0))
             best = r;
     }
     return best;
@@ -245,27 +321,27 @@ void report_summary(const result_list *list, FILE *out) {
     const bench_result *fused = largest_common(list);
     if (!fused)
         return;
-    const bench_result *naive = result_of_engine(list, fused, "naive"), *blas = result_of_engine(list, fused, "blas");
-    const bench_result *cache = result_of_engine(list, fused, "cache"), *top = largest_speed_up(list);
-    char a[16], b[16], c[16], d[16], threads[24];
+    const bench_result *naive = repeated(list, fused, "naive"), *blas = repeated(list, fused, "blas");
+    const bench_result *cache = repeated(list, fused, "cache"), *top = largest_speed_up(list);
+    char a[FIGURE_SIZE], b[FIGURE_SIZE], c[FIGURE_SIZE], d[FIGURE_SIZE], threads[24];
     fprintf(out,
             "\nAt d_model %lld, length %lld (%s, %s) the chain through BLAS runs %s times as fast as the textbook "
             "loops\n(%s against %s GFLOP/s), the fused engine %s times",
             (long long)fused->d_model, (long long)fused->len, dtype_word(fused->dtype),
-            threads_word(fused->threads, threads), three_figures(result_speed_up(list, blas), a),
-            three_figures(result_gflops(blas), b), three_figures(result_gflops(naive), c),
-            three_figures(result_speed_up(list, fused), d));
+            threads_word(fused->threads, threads), speed_up_figures(list, blas, a),
+            marked_figures(result_gflops(blas), result_is_doubtful(blas), b),
+            marked_figures(result_gflops(naive), result_is_doubtful(naive), c), speed_up_figures(list, fused, d));
     if (fused->workspace_bytes > 0 && blas->workspace_bytes > fused->workspace_bytes)
         fprintf(out, ", with %s times less memory (%s instead of %s)",
-                three_figures(blas->workspace_bytes / fused->workspace_bytes, a),
-                human_bytes(fused->workspace_bytes, b), human_bytes(blas->workspace_bytes, c));
+                about(blas->workspace_bytes / fused->workspace_bytes, a), human_bytes(fused->workspace_bytes, b),
+                human_bytes(blas->workspace_bytes, c));
     fprintf(out, ".\nFused reaches %.0f %% of what multiply-adds can do here and %.0f %% of the best BLAS product",
             100 * result_share_of_peak(fused), 100 * result_gflops(fused) / fmax(fused->blas_peak, 1e-9));
     if (cache)
-        fprintf(out, "; cache-ordered loops alone give %s times", three_figures(result_speed_up(list, cache), a));
+        fprintf(out, "; cache-ordered loops alone give %s times", speed_up_figures(list, cache, a));
     fprintf(out, ".\n");
     if (top)
         fprintf(out, "The largest gain over the textbook loops is %s times, %s at d_model %lld, length %lld (%s).\n",
-                three_figures(result_speed_up(list, top), a), top->engine, (long long)top->d_model, (long long)top->len,
+                speed_up_figures(list, top, a), top->engine, (long long)top->d_model, (long long)top->len,
                 dtype_word(top->dtype));
 }

@@ -1,6 +1,7 @@
 /* What a run found, and the formulas of its figures. */
 #include "result.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +45,18 @@ double result_gbytes_per_s(const bench_result *r) {
 
 double result_share_of_peak(const bench_result *r) {
     return r->fma_peak > 0 ? result_gflops(r) / r->fma_peak : 0;
+}
+
+double result_spread(const bench_result *r) {
+    return r->samples < 2 ? NAN : r->spread;
+}
+
+bool result_is_repeated(const bench_result *r) {
+    return r->state == RESULT_TIMED && r->samples >= RESULT_FEWEST_REPEATS;
+}
+
+bool result_is_doubtful(const bench_result *r) {
+    return !result_is_repeated(r) || !(r->spread <= 0.1);
 }
 
 const bench_result *result_of_engine(const result_list *list, const bench_result *r, const char *engine) {

@@ -28,9 +28,9 @@ typedef struct bench_result {
     int64_t d_model, len; /* chain: columns and rows of X; else q_heads * head_dim and q_len */
 
     double ms_median, ms_min, ms_cpu, ms_setup;
-    double spread; /* (upper - lower quartile) / median */
-    int samples;
-    bool sampled; /* timed on sampled rows, scaled up by flops */
+    double spread; /* (upper - lower quartile) / median; of stages that are timed apart the largest */
+    int samples;   /* of stages that are timed apart the fewest */
+    bool sampled;  /* timed on sampled rows, scaled up by flops */
     int64_t sampled_rows;
 
     double flops, kv_bytes, working_set_bytes, workspace_bytes;
@@ -53,6 +53,13 @@ double result_gflops_best(const bench_result *r);   /* flops / least time */
 double result_gbytes_per_s(const bench_result *r);  /* bytes of K and V, each read once, / median time */
 double result_share_of_peak(const bench_result *r); /* gflops / multiply-add peak */
 double result_speed_up(const result_list *list, const bench_result *r); /* gflops / gflops of naive, same case */
+
+/* Fewer repeats than this say nothing about how far a figure can be trusted. */
+#define RESULT_FEWEST_REPEATS 3
+
+double result_spread(const bench_result *r);    /* NaN below two repeats */
+bool result_is_repeated(const bench_result *r); /* timed RESULT_FEWEST_REPEATS times or more */
+bool result_is_doubtful(const bench_result *r); /* fewer repeats, or a spread above 10 % */
 
 /* The entry of another engine for the same case, NULL when there is none that was timed. */
 const bench_result *result_of_engine(const result_list *list, const bench_result *r, const char *engine);

@@ -20,7 +20,7 @@ static bool explain(const attn_problem *problem, engine_id id, attn_dtype dtype,
     attn_plan *plan;
     printf("engine asked for: %s, %s\n", engine_name(id), dtype == ATTN_F32 ? "f32" : "f64");
     if (attn_plan_create(&context, &p, dtype, &plan) != ATTN_OK) {
-        printf("refused: %s\n\n", attn_last_error());
+        printf("refused: %s\n", attn_last_error());
         return false;
     }
     size_t size = 0;
@@ -28,7 +28,7 @@ static bool explain(const attn_problem *problem, engine_id id, attn_dtype dtype,
     char *text = calloc(1, size + 1);
     bool described = text && attn_plan_describe(plan, text, size + 1, NULL) == ATTN_OK;
     if (described)
-        printf("%s\n", text);
+        fputs(text, stdout);
     free(text);
     attn_plan_destroy(plan);
     return described;
@@ -41,11 +41,15 @@ int sub_explain(const bench_options *options) {
         usage_error("explain --engine cache: these loops belong to the bench; naive, blas, fused, auto are accepted");
     engines &= ~ENGINE_BIT(ENGINE_CACHE);
     support_case *c = parse_problem(options);
-    bool all = true;
+    bool all = true, first = true;
     for (int dtype = 0; dtype < 2; dtype++)
         for (int id = 0; id < ENGINE_COUNT; id++)
-            if ((engines & ENGINE_BIT(id)) && (dtypes & 1u << dtype))
+            if ((engines & ENGINE_BIT(id)) && (dtypes & 1u << dtype)) {
+                if (!first)
+                    putchar('\n');
+                first = false;
                 all &= explain(&c->problem, (engine_id)id, (attn_dtype)dtype, options->threads);
+            }
     support_case_free(c);
     return !all;
 }

@@ -1,6 +1,7 @@
 /* attn-bench sdpa: times one attention problem with each engine and precision asked for. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "machine.h"
 #include "measure.h"
@@ -10,24 +11,53 @@
 /* Loops longer than this run on a sample of rows. */
 static const double loop_seconds = 2;
 
+/* An entry for each engine and precision asked for, refused where it cannot be done. True when one of them can. */
+static bool list_engines(const support_case *c, const bench_options *options, result_list *list) {
+    unsigned engines = options->engines ? options->engines : ENGINES_DEFAULT;
+    unsigned dtypes = options->dtypes ? options->dtypes : 1u << ATTN_F32;
+    bool any = false;
+    for (int dtype = 0; dtype < 2; dtype++)
+        for (int id = 0; id < ENGINE_COUNT; id++) {
+            if (!(engines & ENGINE_BIT(id)) || !(dtypes & 1u << dtype))
+                continue;
+            bench_result *r = result_add(list);
+            r->engine = engine_name((engine_id)id);
+            r->dtype = (attn_dtype)dtype;
+            r->threads = options->threads;
+            r->d_model = c->problem.q_heads * c->problem.head_dim;
+            r->len = c->problem.q_len;
+            support_case_print(c, r->problem, sizeof r->problem);
+            bool possible = measure_is_possible(c, (engine_id)id, r->dtype, r->threads, r->note, sizeof r->note);
+            r->state = possible ? RESULT_TIMED : RESULT_REFUSED;
+            any |= possible;
+        }
+    return any;
+}
+
+static engine_id engine_of(const bench_result *r) {
+    int id = 0;
+    while (id < ENGINE_COUNT - 1 && strcmp(engine_name((engine_id)id), r->engine) != 0)
+        id++;
+    return (engine_id)id;
+}
+
+/* Times the entries of one precision that are possible. */
 static void measure_dtype(const support_case *c, attn_dtype dtype, const bench_options *options,
                           const measure_settings *settings, peaks *ceilings, result_list *list) {
     support_data data;
-    bool created = support_data_create(&data, c, dtype);
-    bench_case one = {.dtype = dtype, .threads = options->threads, .data = &data};
-    unsigned engines = options->engines ? options->engines : ENGINES_DEFAULT;
-    for (int id = 0; id < ENGINE_COUNT; id++) {
-        if (!(engines & ENGINE_BIT(id)))
+    bool tried = false, created = false;
+    for (size_t i = 0; i < list->count; i++) {
+        bench_result *r = &list->item[i];
+        if (r->dtype != dtype || r->state != RESULT_TIMED)
             continue;
-        bench_result *r = result_add(list);
-        r->engine = engine_name((engine_id)id);
-        r->dtype = dtype;
-        r->threads = options->threads;
-        r->d_model = c->problem.q_heads * c->problem.head_dim;
-        r->len = c->problem.q_len;
-        support_case_print(c, r->problem, sizeof r->problem);
+        if (!tried) {
+            peaks_measure(ceilings, dtype, options->threads);
+            created = support_data_create(&data, c, dtype);
+            tried = true;
+        }
         if (created) {
-            measure_engine(&one, (engine_id)id, settings, NULL, r);
+            bench_case one = {.dtype = dtype, .threads = options->threads, .data = &data};
+            measure_engine(&one, engine_of(r), settings, NULL, r);
             result_set_peaks(r, ceilings);
         } else {
             r->state = RESULT_FAILED;
@@ -40,7 +70,7 @@ static void measure_dtype(const support_case *c, attn_dtype dtype, const bench_o
 
 int sub_sdpa(const bench_options *options) {
     support_case *c = parse_problem(options);
-    unsigned dtypes = options->dtypes ? options->dtypes : 1u << ATTN_F32;
+    options_check_files(options);
     FILE *text = options_text_stream(options);
     measure_settings settings = {
         .goal = {.floor_seconds = options->min_time >= 0 ? options->min_time : 0.5,
@@ -54,24 +84,28 @@ int sub_sdpa(const bench_options *options) {
     machine m;
     peaks ceilings = {0};
     result_list list = {0};
+    bool possible = list_engines(c, options, &list);
     machine_read(&m, options->threads);
-    if (!options->quiet)
-        machine_print(&m, text);
-    for (int dtype = 0; dtype < 2; dtype++)
-        if (dtypes & 1u << dtype)
-            peaks_measure(&ceilings, (attn_dtype)dtype, options->threads);
-    if (!options->quiet)
-        report_peaks(&ceilings, text);
-    for (int dtype = 0; dtype < 2; dtype++)
-        if (dtypes & 1u << dtype)
+    if (possible) {
+        if (!options->quiet)
+            machine_print(&m, text);
+        for (int dtype = 0; dtype < 2; dtype++)
             measure_dtype(c, (attn_dtype)dtype, options, &settings, &ceilings, &list);
-    report_sdpa_table(&list, text);
-    if (!options->quiet)
-        report_notes(&list, text);
+        if (!options->quiet)
+            report_peaks(&ceilings, text);
+        report_sdpa_table(&list, text);
+        if (!options->quiet)
+            report_notes(&list, text);
+    } else {
+        fprintf(stderr, "attn-bench: %s %s: %s\n", list.item[0].problem, list.item[0].engine, list.item[0].note);
+    }
 
-    int status = 0;
-    for (size_t i = 0; i < list.count; i++)
-        status |= list.item[i].state == RESULT_FAILED;
+    bool timed = false, failed = false;
+    for (size_t i = 0; i < list.count; i++) {
+        timed |= list.item[i].state == RESULT_TIMED;
+        failed |= list.item[i].state == RESULT_FAILED;
+    }
+    int status = failed || !timed;
     if (options->json)
         status |= !report_json(options->json, &m, &ceilings, &list);
     if (options->csv)

@@ -103,6 +103,7 @@ typedef struct sweep {
     result_list list;
     progress bar;
     sweep_data data;
+    int points; /* that were run, not left out as a whole */
     FILE *text;
 } sweep;
 
@@ -227,7 +228,8 @@ static bool provide_data(sweep *s, const sweep_cell *cell, char *note, size_t si
     return false;
 }
 
-static void run_cell(sweep *s, const sweep_cell *cell) {
+/* False when the whole cell was left out or failed. */
+static bool run_cell(sweep *s, const sweep_cell *cell) {
     char text[128], note[512] = "";
     snprintf(text, sizeof text, "d_model %lld, length %lld, %s: data", (long long)cell->d_model, (long long)cell->len,
              dtype_name(cell->dtype));
@@ -238,6 +240,7 @@ static void run_cell(sweep *s, const sweep_cell *cell) {
     projection_oracle oracle = {0};
     support_data data;
     bench_case c;
+    bool ran = false;
     if (!problem_case) {
         add_untimed(s, cell, RESULT_FAILED, note);
     } else if (!provide_data(s, cell, note, sizeof note)) {
@@ -251,17 +254,18 @@ static void run_cell(sweep *s, const sweep_cell *cell) {
         else {
             progress_step(&s->bar, cell->setup);
             run_engines(s, cell, &c, &oracle);
+            ran = true;
         }
     }
     projection_oracle_close(&oracle);
     support_case_free(problem_case);
+    return ran;
 }
 
 /* ---- The whole --------------------------------------------------------------------------------------------------- */
 
 static void run_cells(sweep *s, double start) {
     const sweep_plan *plan = &s->plan;
-    bool any = false;
     for (int i = 0; i < plan->count; i++) {
         const sweep_cell *cell = &plan->cell[i];
         double end = timing_now() - start + progress_pace(&s->bar) * sweep_cell_seconds(cell);
@@ -269,11 +273,10 @@ static void run_cells(sweep *s, double start) {
         snprintf(note, sizeof note, "a budget of %.0f s", plan->budget);
         if (interrupted)
             add_untimed(s, cell, RESULT_LEFT_OUT, "interrupted");
-        else if (cell->left_out || (any && end > 1.25 * plan->budget))
+        else if (cell->left_out || (s->points > 0 && end > 1.1 * plan->budget))
             add_untimed(s, cell, RESULT_LEFT_OUT, note);
         else {
-            run_cell(s, cell);
-            any = true;
+            s->points += run_cell(s, cell);
         }
         if (i + 1 == plan->count || !same_data(cell, &plan->cell[i + 1])) {
             progress_hide(&s->bar);
@@ -290,7 +293,8 @@ static int finish(sweep *s) {
         status |= s->list.item[i].state == RESULT_FAILED;
         timed |= s->list.item[i].state == RESULT_TIMED;
     }
-    if (!s->options->quiet || status || !timed)
+    status |= !timed;
+    if (!s->options->quiet || status)
         report_notes(&s->list, s->text);
     report_summary(&s->list, s->text);
     if (s->options->json)
@@ -302,6 +306,7 @@ static int finish(sweep *s) {
 
 int sub_sweep(const bench_options *options) {
     double start = timing_now();
+    options_check_files(options);
     sweep *s = calloc(1, sizeof *s);
     if (!s || !sweep_plan_grid(&s->plan, options)) {
         fputs("attn-bench: not enough memory\n", stderr);
@@ -317,18 +322,19 @@ int sub_sweep(const bench_options *options) {
     for (int dtype = 0; dtype < 2; dtype++)
         if (s->plan.dtypes & 1u << dtype)
             peaks_measure(&s->ceilings, (attn_dtype)dtype, options->threads);
-    sweep_plan_fit(&s->plan, &s->ceilings, timing_now() - start);
+    double used = timing_now() - start;
+    sweep_plan_fit(&s->plan, &s->ceilings, used);
     if (!options->quiet) {
         report_peaks(&s->ceilings, s->text);
-        fprintf(s->text, "  %-16s %d of %d points, about %.0f s of %.0f s\n", "plan", sweep_plan_cells(&s->plan),
-                s->plan.count, s->plan.seconds, s->plan.budget);
+        fprintf(s->text, "  %-16s %d of %d points, about %.0f s of %.0f s, %.0f s of them for the ceilings\n", "plan",
+                sweep_plan_cells(&s->plan), s->plan.count, used + s->plan.seconds, s->plan.budget, used);
         fflush(s->text);
     }
     progress_begin(&s->bar, s->plan.seconds, options->quiet);
     run_cells(s, start);
     int status = finish(s);
     if (!options->quiet)
-        fprintf(s->text, "Done in %.0f s.\n", timing_now() - start);
+        fprintf(s->text, "Done in %.0f s: %d of %d points were run.\n", timing_now() - start, s->points, s->plan.count);
     data_free(&s->data);
     sweep_plan_free(&s->plan);
     result_list_free(&s->list);

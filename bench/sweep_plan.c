@@ -61,6 +61,8 @@ static const double long_run = 1.2;          /* longer library runs are timed on
 static const double half_long_run = 0.4;     /* longer ones than this twice */
 static const double short_cell = 3;          /* of all engines */
 static const double warm_up_limit = 0.05;    /* longer runs need no warm-up but the check */
+static const double reading_window = 0.03;   /* the reading ceiling: its windows, */
+static const double reading_rate = 1e9;      /* bytes of its memory made and read several times */
 static const double memory_per_second = 5e8; /* elements poisoned and compared on the way */
 
 /* Rows of attention that are checked: fewer where a row is dear. */
@@ -108,6 +110,14 @@ static bool first_of_data(const sweep_plan *plan, int i) {
     return true;
 }
 
+/* The reading ceiling for the working set of one engine; those of the same size are measured once, which is not known
+ * here, so that this is too much rather than too little. */
+static double reading_seconds(const sweep_cell *cell) {
+    double bytes =
+        (cell->dtype == ATTN_F32 ? 4 : 8) * (double)cell->d_model * (3 * (double)cell->d_model + 4 * (double)cell->len);
+    return reading_window + bytes / reading_rate;
+}
+
 static void estimate(sweep_plan *plan, const peaks *ceilings, const double *loops) {
     for (int i = 0; i < plan->count; i++) {
         sweep_cell *cell = &plan->cell[i];
@@ -119,7 +129,7 @@ static void estimate(sweep_plan *plan, const peaks *ceilings, const double *loop
         cell->warm_up = library < warm_up_limit;
         /* W is made for the first length of a d_model and serves all of them; so are the rows of X. */
         bool first = !cell->left_out && first_of_data(plan, i);
-        cell->setup = library / 2 + 9 * d * d * oracle_column;
+        cell->setup = library / 2 + 9 * d * d * oracle_column + reading_seconds(cell);
         if (first)
             cell->setup += (3 * d * d + d * (double)plan->len.item[plan->len.count - 1]) * random_number;
         for (int id = 0; id < ENGINE_COUNT; id++) {

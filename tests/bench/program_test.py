@@ -6,9 +6,11 @@ usage: program_test.py PATH_OF_ATTN_BENCH
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 BENCH = sys.argv.pop(1)
@@ -81,7 +83,7 @@ class ProgramTest(unittest.TestCase):
 
     def test_refused_problem_is_the_librarys_sentence(self):
         done = run("sdpa", "q4d8,want=weights", "--engine", "fused", "--json", "-", "--min-time", "0")
-        self.assert_ends(done, 0)
+        self.assert_ends(done, 1)  # nothing could be timed
         report = json.loads(done.stdout)
         self.assertEqual(report["results"], [])
         self.assertEqual(report["not_timed"][0]["state"], "refused")
@@ -124,10 +126,81 @@ class ProgramTest(unittest.TestCase):
                 self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
                 self.assertTrue(done.stderr.startswith("attn-bench: "), done.stderr)
 
-    def test_unwritable_file_fails(self):
-        done = run("sdpa", "q4d8", "--min-time", "0", "--engine", "blas", "--csv", os.path.join(HERE, "no", "folder"))
+    def test_unwritable_file_is_told_before_anything_is_measured(self):
+        for command in (["sdpa", "q4d8"], ["sweep"]):
+            for option in ("--csv", "--json"):
+                done = run(*command, option, os.path.join(HERE, "no", "folder"))
+                self.assert_ends(done, 2)
+                self.assertEqual(done.stdout, "")
+                self.assertEqual(done.stderr.count("\n"), 1)
+                self.assertIn("No such file", done.stderr)
+
+    @unittest.skipUnless(os.path.exists("/dev/full"), "there is no /dev/full")
+    def test_a_full_disk_fails(self):
+        done = run("sdpa", "q4d8", "--min-time", "0", "--engine", "blas", "--csv", "/dev/full")
         self.assert_ends(done, 1)
         self.assertIn("cannot write CSV", done.stderr)
+
+    def test_what_does_not_fit_is_refused_at_once(self):
+        problem = "h2q9999999k9999999d64"
+        start = time.monotonic()
+        done = run("sdpa", problem, "--engine", "blas", "--json", "-")
+        self.assert_ends(done, 1)
+        self.assertLess(time.monotonic() - start, 5)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertIn("does not fit", done.stderr)
+        report = json.loads(done.stdout)
+        self.assertEqual(report["results"], [])
+        self.assertEqual([r["state"] for r in report["not_timed"]], ["refused"])
+
+    def test_figures_timed_once_are_marked(self):
+        arguments = ["sdpa", "h2q1024d64", "--engine", "naive,blas", "--min-time", "0"]
+        done = run(*arguments, "--repeat", "1", "--json", "-")
+        self.assert_ends(done, 0)
+        for result in json.loads(done.stdout)["results"]:
+            self.assertEqual(result["repeats"], 1)
+            self.assertIsNone(result["spread"])
+        self.assertRegex(done.stderr, r"blas +f32 +[0-9.]+\? ")
+        self.assertIn("? not to be trusted", done.stderr)
+        done = run(*arguments, "--repeat", "3", "--json", "-")
+        for result in json.loads(done.stdout)["results"]:
+            self.assertIsInstance(result["spread"], float)
+
+    def test_counts_are_whole_numbers(self):
+        done = run("sdpa", "h7q1237k1009d61", "--engine", "blas", "--min-time", "0", "--repeat", "1", "--json", "-")
+        self.assert_ends(done, 0)
+        result = json.loads(done.stdout)["results"][0]
+        self.assertIsInstance(result["flops"], int)
+        self.assertEqual(result["flops"], 2 * 7 * 1237 * 1009 * 122)
+        self.assertIsInstance(result["bytes_working_set"], int)
+
+    def test_columns_of_small_problems_are_apart(self):
+        done = run("sdpa", "q2d2", "--min-time", "0", "--repeat", "2", "--quiet")
+        self.assert_ends(done, 0)
+        lines = done.stdout.splitlines()
+        self.assertIn("32.0 FLOP", lines[1])
+        for line in lines[4:]:
+            self.assertEqual(len(line.split()), 13, line)  # the workspace and its unit are two words
+            self.assertNotIn(" 0.00", line)
+
+    def test_explain_ends_without_a_blank_line(self):
+        done = run("explain", "q64d16", "--engine", "blas,fused")
+        self.assert_ends(done, 0)
+        self.assertFalse(done.stdout.endswith("\n\n"))
+        self.assertEqual(done.stdout.count("\n\n"), 1)
+
+    def test_check_names_what_is_worst(self):
+        done = run("check", "h2q37k53d17,lse", "--engine", "blas")
+        self.assert_ends(done, 0)
+        self.assertRegex(done.stdout, r"worst: \d+ % of the tolerance of (out|lse)")
+
+    def test_grammar_page(self):
+        done = run("help", "problem")
+        self.assert_ends(done, 0)
+        self.assertLessEqual(max(map(len, done.stdout.splitlines())), 100)
+        for word in ("causal window softcap mask_len bias_len alibi sink qlens kvlens ragged layout want lse data seed "
+                     "nan inf poison").split():
+            self.assertRegex(done.stdout, r"(?m)^    (.*[ ,])?" + word)
 
     def test_help_and_lists(self):
         names = ["sweep", "sdpa", "check", "example", "explain", "list", "version", "help"]
@@ -179,6 +252,9 @@ class ProgramTest(unittest.TestCase):
         done = run("sweep", "--d-model", "64,2048", "--len", "64,8192", "--budget", "2", "--json", "-")
         self.assert_ends(done, 0)
         left_out = [r for r in json.loads(done.stdout)["not_timed"] if r["state"] == "left out"]
+        said = re.search(r"(\d+) of (\d+) points were run", done.stderr)
+        points = [r for r in left_out if r["engine"] == "all"]
+        self.assertEqual(int(said.group(2)) - int(said.group(1)), len(points))
         self.assertTrue(any("q8192" in r["problem"] for r in left_out))
         self.assertIn("left out (a budget of 2 s)", done.stderr)
 
