@@ -269,13 +269,16 @@ static void run_cells(sweep *s, double start) {
     for (int i = 0; i < plan->count; i++) {
         const sweep_cell *cell = &plan->cell[i];
         double end = timing_now() - start + progress_pace(&s->bar) * sweep_cell_seconds(cell);
-        char note[80];
+        char note[96];
         snprintf(note, sizeof note, "a budget of %.0f s", plan->budget);
         if (interrupted)
             add_untimed(s, cell, RESULT_LEFT_OUT, "interrupted");
-        else if (cell->left_out || (s->points > 0 && end > 1.1 * plan->budget))
+        else if (cell->left_out)
             add_untimed(s, cell, RESULT_LEFT_OUT, note);
-        else {
+        else if (s->points > 0 && end > 1.1 * plan->budget) {
+            snprintf(note, sizeof note, "a budget of %.0f s, and the run is slower than planned", plan->budget);
+            add_untimed(s, cell, RESULT_LEFT_OUT, note);
+        } else {
             s->points += run_cell(s, cell);
         }
         if (i + 1 == plan->count || !same_data(cell, &plan->cell[i + 1])) {

@@ -118,6 +118,21 @@ static void formulas(void **state) {
     result_list_free(&list);
 }
 
+static void doubtful_figures(void **state) {
+    (void)state;
+    bench_result r = {.samples = 3, .spread = 0.05};
+    assert_true(result_is_repeated(&r) && !result_is_doubtful(&r));
+    r.spread = 0.11;
+    assert_true(result_is_repeated(&r) && result_is_doubtful(&r));
+    r = (bench_result){.samples = 2, .spread = 0.01};
+    assert_true(!result_is_repeated(&r) && result_is_doubtful(&r));
+    assert_true(fabs(result_spread(&r) - 0.01) < 1e-12);
+    r.samples = 1;
+    assert_true(isnan(result_spread(&r)));
+    r = (bench_result){.state = RESULT_REFUSED, .samples = 5};
+    assert_false(result_is_repeated(&r));
+}
+
 static void human_sizes(void **state) {
     (void)state;
     char text[16];
@@ -136,6 +151,7 @@ int main(void) {
         cmocka_unit_test(a_call_that_gives_up_ends_the_timing),
         cmocka_unit_test(every_worker_runs_once),
         cmocka_unit_test(formulas),
+        cmocka_unit_test(doubtful_figures),
         cmocka_unit_test(human_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
