@@ -4,6 +4,7 @@
 
 #define LARGEST_ERROR 3.0
 #define LARGEST_RATIO 1.25
+enum { ROWS = 40 }; /* of each problem, the same for all */
 
 static const char *const problems[] = {
     "h2q67k64d64",
@@ -79,7 +80,7 @@ static void test_worst_errors(void **state) {
             else
                 trial_run(&t, engines[e - 1], 2);
             support_report report;
-            support_verify(&t.data, e == 0 ? "plain loops" : engine_name(engines[e - 1]), &report);
+            support_verify_sampled(&t.data, e == 0 ? "plain loops" : engine_name(engines[e - 1]), ROWS, 1, &report);
             if (e > 0 && report.verdict != SUPPORT_PASSED)
                 fail_msg("%s", report.text);
             if (report.error_eps > worst[e]) {
