@@ -42,6 +42,10 @@ typedef struct attn_blas_guard {
 void attn_blas_enter(attn_blas_guard *guard);
 void attn_blas_leave(attn_blas_guard *guard);
 
+/* Around each call of a product: fork() waits for the end. */
+void attn_blas_begin_product(void);
+void attn_blas_end_product(void);
+
 /* attn_run_workers() with the guard held by the calling thread and by each worker. */
 struct attn_resources;
 attn_status attn_run_blas_workers(const struct attn_resources *resources, int workers, attn_parallel_body body,

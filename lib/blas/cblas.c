@@ -36,7 +36,9 @@ void REAL(attn_gemm)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, i
                 c[i * ldc + j] = beta == 0 ? 0 : beta * c[i * ldc + j];
         return;
     }
+    attn_blas_begin_product();
     CBLAS_GEMM(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans,
                (blas_int)m, (blas_int)n, (blas_int)k, alpha, a, leading(lda, transpose_a ? m : k), b,
                leading(ldb, transpose_b ? k : n), beta, c, leading(ldc, n));
+    attn_blas_end_product();
 }

@@ -8,7 +8,7 @@
  *   one setting for the process   OpenBLAS of the pthread flavour, BLIS of any flavour. The first guard in saves it, the
  *                                 last one out restores it; saving and restoring per call would race.
  */
-#define _GNU_SOURCE /* RTLD_DEFAULT */
+#define _GNU_SOURCE /* RTLD_DEFAULT, kinds of pthread_rwlock_t */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -188,26 +188,6 @@ static struct {
     bool left_by_fork; /* a fork happened while guards were held: `saved` is still to be restored */
 } shared = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static void before_fork(void) {
-    pthread_mutex_lock(&shared.lock);
-}
-
-static void after_fork_in_parent(void) {
-    pthread_mutex_unlock(&shared.lock);
-}
-
-static void after_fork_in_child(void) {
-    /* The holders are gone with their threads; the next guard of the child ends what they began. Not here: OpenBLAS
-     * would start its threads in every child, also in those that only call exec. */
-    shared.left_by_fork = shared.left_by_fork || shared.holders > 0;
-    shared.holders = 0;
-    pthread_mutex_init(&shared.lock, NULL);
-}
-
-__attribute__((constructor)) static void watch_forks(void) {
-    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-}
-
 static void enter_process(void) {
     pthread_mutex_lock(&shared.lock);
     if (shared.holders++ == 0) {
@@ -225,6 +205,69 @@ static void leave_process(void) {
     if (--shared.holders == 0)
         restore(&shared.saved);
     pthread_mutex_unlock(&shared.lock);
+}
+
+/* ---- Forks ------------------------------------------------------------------------------------------------------- */
+
+/* A BLAS library holds locks of its own for moments of a product, and a fork copies them locked: a child of OpenBLAS
+ * 0.3.21 then waits in blas_memory_alloc() for ever (7 of 10,000 forks while two other threads computed small products).
+ * So a fork waits for the products that run. Threads share few of these locks, so that they do not wait for each other's
+ * cache line. */
+enum { LANES = 16, CACHE_LINE = 64 };
+static struct { _Alignas(CACHE_LINE) pthread_rwlock_t lock; } lane[LANES];
+
+static pthread_rwlock_t *own_lane(void) {
+    static int threads;
+    static _Thread_local int mine = -1;
+    if (mine < 0)
+        mine = (__atomic_fetch_add(&threads, 1, __ATOMIC_RELAXED) & INT32_MAX) % LANES;
+    return &lane[mine].lock;
+}
+
+void attn_blas_begin_product(void) {
+    pthread_rwlock_rdlock(own_lane());
+}
+
+void attn_blas_end_product(void) {
+    pthread_rwlock_unlock(own_lane());
+}
+
+static void init_lanes(void) {
+    pthread_rwlockattr_t attributes;
+    pthread_rwlockattr_init(&attributes);
+#ifdef __GLIBC__
+    /* else one product after the other could keep a fork waiting */
+    pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+#endif
+    for (int i = 0; i < LANES; i++)
+        pthread_rwlock_init(&lane[i].lock, &attributes);
+    pthread_rwlockattr_destroy(&attributes);
+}
+
+static void before_fork(void) {
+    for (int i = 0; i < LANES; i++)
+        pthread_rwlock_wrlock(&lane[i].lock);
+    pthread_mutex_lock(&shared.lock);
+}
+
+static void after_fork_in_parent(void) {
+    pthread_mutex_unlock(&shared.lock);
+    for (int i = 0; i < LANES; i++)
+        pthread_rwlock_unlock(&lane[i].lock);
+}
+
+static void after_fork_in_child(void) {
+    /* The holders are gone with their threads; the next guard of the child ends what they began. Not here: OpenBLAS
+     * would start its threads in every child, also in those that only call exec. */
+    shared.left_by_fork = shared.left_by_fork || shared.holders > 0;
+    shared.holders = 0;
+    pthread_mutex_init(&shared.lock, NULL);
+    init_lanes();
+}
+
+__attribute__((constructor)) static void watch_forks(void) {
+    init_lanes();
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
 /* ---- The guard --------------------------------------------------------------------------------------------------- */

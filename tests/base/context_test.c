@@ -58,6 +58,16 @@ static void test_what_is_refused(void **state) {
 
 /* ---- Memory ------------------------------------------------------------------------------------------------------ */
 
+/* Sanitizers stop a program that asks for too much unless they are told otherwise. */
+const char *__asan_default_options(void);
+const char *__tsan_default_options(void);
+__attribute__((visibility("default"))) const char *__asan_default_options(void) {
+    return "allocator_may_return_null=1";
+}
+__attribute__((visibility("default"))) const char *__tsan_default_options(void) {
+    return "allocator_may_return_null=1";
+}
+
 static void test_default_memory(void **state) {
     (void)state;
     static const int64_t sizes[] = {0, 1, 63, 64, 65, 4095, (4 << 20) - 1, 4 << 20, (6 << 20) + 1};

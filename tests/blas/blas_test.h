@@ -16,14 +16,6 @@
 #include "library.h"
 #include "watch.h"
 
-#ifdef __SANITIZE_THREAD__
-#define UNDER_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define UNDER_TSAN 1
-#endif
-#endif
-
 #define for_each_call(dtype, call)                                                                                     \
     for (attn_dtype dtype = ATTN_F32; dtype <= ATTN_F64; dtype++)                                                      \
         for (product_call call = 0; call < CALL_COUNT; call++)

@@ -68,7 +68,7 @@ static void test_products(void **state) {
     (void)state;
     static const int64_t sizes[] = {0, 1, 2, 17, 41};
     static const real factors[][2] = {{1, 0}, {(real)-0.7, 0}, {1, 1}, {2, (real)-0.3}, {0, 1}};
-    watch_begin();
+    watch_begin(WATCH_ANY_TASKS);
     for (int shape = 0; shape < 125; shape++)
         for (int transposes = 0; transposes < 4; transposes++)
             for (int f = 0; f < 5; f++) {
@@ -95,7 +95,7 @@ static void test_strides_that_do_not_count(void **state) {
     (void)state;
     const real a[3] = {1, 2, 3}, b[3] = {5, 7, 11};
     real c[9] = {0};
-    watch_begin();
+    watch_begin(WATCH_ANY_TASKS);
     attn_gemm(false, true, 1, 1, 3, 1, a, 0, b, 0, 0, c, 0);
     assert_true(c[0] == 5 + 14 + 33);
     attn_gemm(false, false, 1, 3, 1, 1, a + 1, 0, b, 0, 0, c, 0);
@@ -121,7 +121,7 @@ static void test_trap_for_refused_arguments(void **state) {
     if (strcmp(info.name, "OpenBLAS") != 0)
         skip(); /* others stop the program */
     float x[4] = {0};
-    watch_begin();
+    watch_begin(WATCH_ANY_TASKS);
     cblas_sgemm(ROW_MAJOR, NO_TRANSPOSE, NO_TRANSPOSE, 2, 2, 2, 1, x, 1, x, 2, 0, x, 2);
     assert_int_equal(watch_end().bad_arguments, 1);
 }

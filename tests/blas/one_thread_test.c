@@ -7,6 +7,9 @@ static int set_up(void **state) {
     (void)state;
     assert_library_meant();
     call_results_make(&wanted);
+    /* the first thread may bring helpers, of a sanitizer for example */
+    const attn_context context = context_of(2, pthread_workers);
+    assert_null(call_check(ATTN_F32, CALL_SCORES, &context, &wanted));
     return 0;
 }
 
@@ -35,15 +38,14 @@ static void check_calls(int threads, attn_parallel_fn parallel_for, int blas_thr
     library_set_threads(blas_threads);
     for_each_call(dtype, call) {
         int tasks = count_tasks();
-        watch_begin();
+        watch_begin(tasks + threads - 1);
         assert_call_right(dtype, call, call_check(dtype, call, &context, &wanted));
         watch_report seen = watch_end();
-        int most = tasks + threads - 1;
-        if (seen.many_threads > 0 || seen.most_tasks > most || seen.bad_arguments > 0)
-            fail_msg("%s, %d workers, BLAS set to %d: %d of %d products on many threads, %d tasks instead of at most "
-                     "%d, XERBLA called %d times",
-                     call_name(dtype, call), threads, blas_threads, seen.many_threads, seen.products, seen.most_tasks,
-                     most, seen.bad_arguments);
+        if (seen.many_threads > 0 || seen.too_many_tasks > 0 || seen.bad_arguments > 0)
+            fail_msg("%s, %d workers, BLAS set to %d: of %d products %d on many threads and %d with new tasks, XERBLA "
+                     "called %d times",
+                     call_name(dtype, call), threads, blas_threads, seen.products, seen.many_threads,
+                     seen.too_many_tasks, seen.bad_arguments);
         if (seen.products == 0 && call != CALL_SDPA_NAIVE)
             fail_msg("%s made no product that was watched", call_name(dtype, call));
     }
@@ -73,7 +75,7 @@ static void test_default_context(void **state) {
     int before = library_threads();
     library_set_threads(3);
     for_each_call(dtype, call) {
-        watch_begin();
+        watch_begin(WATCH_ANY_TASKS);
         assert_call_right(dtype, call, call_check(dtype, call, NULL, &wanted));
         assert_int_equal(watch_end().many_threads, 0);
         assert_int_equal(watch_end().bad_arguments, 0);

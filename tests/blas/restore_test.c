@@ -162,7 +162,7 @@ static void test_many_callers(void **state) {
     caller callers[CALLERS];
     library_set_threads(3);
     const settings before = settings_now();
-    watch_begin();
+    watch_begin(WATCH_ANY_TASKS);
     assert_int_equal(pthread_barrier_init(&barrier, NULL, CALLERS + 1), 0);
     for (int c = 0; c < CALLERS; c++) {
         callers[c] = (caller){.barrier = &barrier, .number = c};

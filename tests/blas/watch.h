@@ -6,14 +6,16 @@
 #include <stdbool.h>
 
 typedef struct watch_report {
-    int products;      /* calls of cblas_?gemm */
-    int many_threads;  /* of these, when the library would have used more than one thread */
-    int foreign;       /* of these, on threads that did not call watch_own_thread() */
-    int most_tasks;    /* threads of the process before and after products, the most of all */
-    int bad_arguments; /* calls of XERBLA, with which BLAS refuses arguments */
+    int products;       /* calls of cblas_?gemm */
+    int many_threads;   /* of these, when the library would have used more than one thread */
+    int foreign;        /* of these, on threads that did not call watch_own_thread() */
+    int too_many_tasks; /* of these, with more threads in the process before or after than the limit */
+    int bad_arguments;  /* calls of XERBLA, with which BLAS refuses arguments */
 } watch_report;
 
-void watch_begin(void);
+/* Starts counting. Threads that were joined need a moment to be gone: only more of them that last count. */
+enum { WATCH_ANY_TASKS = 1 << 20 };
+void watch_begin(int most_tasks);
 watch_report watch_end(void);
 
 /* Marks the calling thread as one that may compute products. */
