@@ -84,7 +84,8 @@ ATTN_API attn_status attn_cache_reset(attn_cache *cache, int64_t member);
 
 /* Appends `rows` keys and values to one member (since 0.1).
  * k: [kv_heads, rows, head_dim], v: [kv_heads, rows, v_dim], by strides of which batch is not looked at.
- * Aliasing: k and v may stand in the cache, but not where the new rows go (ATTN_ERR_OVERLAP).
+ * Aliasing: k and v may be earlier rows of the cache. They are refused (ATTN_ERR_OVERLAP) where they start at
+ *   the place of the new rows, or where dense extents intersect; other overlaps with that place are undefined.
  * NaN: copied as it stands. Memory: none.
  * Errors: ATTN_ERR_NULL, _SIZE (rows below 0, no such member), _STRIDE, _LENGTH (beyond the capacity), _OVERFLOW,
  *   _OVERLAP, _DTYPE (a cache of the other precision): nothing was changed. */

@@ -67,6 +67,15 @@ static int default_threads(void) {
 #endif
 }
 
+/* OpenMP ends the process when it cannot start a thread, so that it is not asked for thousands. */
+static int within_reason(int threads) {
+    enum { MOST_PER_PROCESSOR = 8, ALWAYS_ALLOWED = 64 };
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    long most = MOST_PER_PROCESSOR * (processors < 1 ? 1 : processors);
+    most = most < ALWAYS_ALLOWED ? ALWAYS_ALLOWED : most;
+    return threads < most ? threads : (int)most;
+}
+
 attn_status attn_resolve_context(const attn_context *context, attn_resources *resources) {
     attn_context given = ATTN_CONTEXT_INIT;
     if (context != NULL) {
@@ -78,8 +87,9 @@ attn_status attn_resolve_context(const attn_context *context, attn_resources *re
     if ((given.alloc == NULL) != (given.free == NULL))
         return attn_fail(ATTN_ERR_NULL, "context: %s is given without %s", given.alloc ? "alloc" : "free",
                          given.alloc ? "free" : "alloc");
+    int threads = given.threads > 0 ? given.threads : default_threads();
     *resources = (attn_resources){
-        .threads = given.threads > 0 ? given.threads : default_threads(),
+        .threads = given.parallel_for != NULL ? threads : within_reason(threads),
         .alloc = given.alloc != NULL ? given.alloc : default_alloc,
         .free = given.free != NULL ? given.free : default_free,
         .alloc_data = given.alloc_data,

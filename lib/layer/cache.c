@@ -86,8 +86,9 @@ attn_status attn_cache_create(const attn_context *context, const attn_cache_size
     made.length = attn_ledger_grant(&ledger, memory, lengths, 0);
     made.k = attn_ledger_grant(&ledger, memory, k, 0);
     made.v = attn_ledger_grant(&ledger, memory, v, 0);
-    made.k_strides = (attn_strides){.batch = s->kv_heads * k_head, .head = k_head, .row = s->head_dim};
-    made.v_strides = (attn_strides){.batch = s->kv_heads * v_head, .head = v_head, .row = s->v_dim};
+    made.k_strides =
+        (attn_strides){.batch = attn_mul_saturated(s->kv_heads, k_head), .head = k_head, .row = s->head_dim};
+    made.v_strides = (attn_strides){.batch = attn_mul_saturated(s->kv_heads, v_head), .head = v_head, .row = s->v_dim};
     memset(made.length, 0, (size_t)s->batch * sizeof *made.length);
     *cache = attn_ledger_grant(&ledger, memory, object, 0);
     **cache = made;

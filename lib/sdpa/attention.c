@@ -157,6 +157,8 @@ attn_status REAL(attn_plan_run)(const attn_plan *plan, const attn_args *given, v
     };
     attn_status status = attn_run_blas_workers(&plan->resources, attn_threads_here(plan->workers), run_tasks, &call);
     attn_release(&plan->resources, own, plan->ledger.bytes);
+    if (status == ATTN_OK && call.queue.next < call.queue.count)
+        return attn_fail(ATTN_ERR_THREADS, "context: parallel_for returned 0 before the work was done");
     return status;
 }
 

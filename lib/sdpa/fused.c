@@ -46,6 +46,8 @@ static void tile_step(const attn_call *call, const attn_task *task, const query_
         attn_tile_clean(call, &arrays, tile, block->clean, o, v_dim);
     call->kernels->softmax_tile(tile->rows, tile->keys, tile->s, tile->ld, block->row_max + state,
                                 block->row_sum + state, block->rescale + state);
+    if (v_dim == 0)
+        return; /* only lse is wanted, and there may be no V to point at */
     call->kernels->scale_rows(tile->rows, v_dim, o, v_dim, block->rescale + state);
     const real *v = cleaning ? block->clean : arrays.v + tile->key0 * arrays.v_row;
     int64_t v_row = cleaning ? v_dim : arrays.v_row;

@@ -160,12 +160,12 @@ static void combine(naive_row *row) {
     if (head->lse != NULL)
         head->lse[row->i * head->lse_row] = max + log(l);
     if (row->call->args->sink != NULL) {
-        /* all weights relative to the larger of maximum and sink */
-        real sink = row->call->args->sink[head->q_head];
-        real top = sink > max ? sink : max;
+        /* all weights relative to the larger of maximum and sink; a sink of +Inf takes everything */
+        real above = row->call->args->sink[head->q_head] - max;
+        real factor = above > 0 ? exp(-above) : 1;
         for (int64_t n = 0; n < row->count; n++)
-            row->s[n] *= exp(max - top);
-        l = l * exp(max - top) + exp(sink - top);
+            row->s[n] *= factor;
+        l = above > 0 ? l * factor + 1 : l + exp(above);
     }
     for (int64_t n = 0; weights != NULL && n < row->count; n++)
         weights[row->keys[n]] = row->s[n] / l;

@@ -173,16 +173,16 @@ attn_status attn_plan_prepare(attn_plan *plan, const attn_context *context, cons
     choose_engine(plan);
     plan->edited = plan->softcap > 0 || (p->flags & (ATTN_HAS_MASK | ATTN_HAS_BIAS | ATTN_HAS_ALIBI)) != 0;
     plan->block_rows = block_rows();
-    if (plan->engine != ATTN_ENGINE_NAIVE) {
-        ATTN_TRY(attn_blas_check());
-        ATTN_TRY(check_blas_integers(plan));
-    }
     /* one task: a head (blas), or a block of rows of a head */
     int64_t blocks = plan->engine == ATTN_ENGINE_BLAS ? (p->q_len > 0) : blocks_of(p->q_len, plan->block_rows);
     plan->tasks_per_head = attn_mul_saturated(group_of(p), blocks);
     plan->tasks = attn_mul_saturated(attn_mul_saturated(p->batch, p->kv_heads), plan->tasks_per_head);
     if (plan->tasks == INT64_MAX)
         return attn_fail(ATTN_ERR_OVERFLOW, "batch, heads and lengths make more than 2^63 blocks of work");
+    if (plan->engine != ATTN_ENGINE_NAIVE && plan->tasks > 0 && p->kv_len > 0) {
+        ATTN_TRY(attn_blas_check());
+        ATTN_TRY(check_blas_integers(plan));
+    }
     plan->workers = (int)smaller(plan->resources.threads, plan->tasks);
     bool threads_asked_for = context != NULL && context->threads > 0;
     if (!threads_asked_for)

@@ -88,7 +88,8 @@ static attn_status begin_layout(const attn_problem *given, dense_layout dense, a
 static attn_status end_layout(attn_problem *given, const attn_problem *filled) {
     const attn_strides *strides[] = {&filled->q, &filled->k, &filled->v, &filled->out, &filled->lse, &filled->scores};
     const char *const names[] = {"q", "k", "v", "out", "lse", "scores"};
-    for (size_t i = 0; i < sizeof strides / sizeof *strides; i++)
+    size_t count = sizeof strides / sizeof *strides - (has(filled, ATTN_WANT_ANY) ? 0 : 1); /* scores come last */
+    for (size_t i = 0; i < count; i++)
         if (strides[i]->batch == INT64_MAX || strides[i]->head == INT64_MAX || strides[i]->row == INT64_MAX)
             return attn_fail(ATTN_ERR_OVERFLOW, "%s: a dense array of these sizes has strides beyond 63 bits",
                              names[i]);
@@ -272,11 +273,16 @@ attn_status attn_check_problem(const attn_problem *given, attn_problem *problem)
     ATTN_TRY(attn_read_problem(given, problem));
     ATTN_TRY(check_options(problem));
     ATTN_TRY(check_sizes(problem));
+    if (has(problem, ATTN_RAGGED)) /* members differ by their offsets only */
+        problem->q.batch = problem->k.batch = problem->v.batch = problem->out.batch = problem->lse.batch = 0;
     for (int array = 0; array < ATTN_ARRAYS; array++)
         if (array_belongs(problem, array) && array != ATTN_LSE)
             ATTN_TRY(check_array_shape(problem, array));
-    if (has(problem, ATTN_RAGGED)) /* members differ by their offsets only */
-        problem->q.batch = problem->k.batch = problem->v.batch = problem->out.batch = problem->lse.batch = 0;
+    if (has(problem, ATTN_RAGGED) && !has(problem, ATTN_WANT_ANY)) {
+        /* no member is longer than the buffer, and work is cut by these */
+        problem->q_len = problem->q_len < problem->total_q ? problem->q_len : problem->total_q;
+        problem->kv_len = problem->kv_len < problem->total_kv ? problem->kv_len : problem->total_kv;
+    }
     return ATTN_OK;
 }
 
@@ -328,7 +334,8 @@ static attn_status check_member_lengths(const attn_problem *p, const attn_length
 
 /* Pointers: those that are needed are there, and an optional one goes with its flag. */
 static attn_status check_pointers(const attn_problem *p, const attn_arrays *arrays, const attn_extent *extents) {
-    bool keys_are_read = attn_problem_scale(p) != 0;
+    double scale = attn_problem_scale(p);
+    bool keys_are_read = (arrays->real_bytes == sizeof(float) ? (double)(float)scale : scale) != 0;
     for (int array = 0; array < ATTN_ARRAYS; array++) {
         if (!array_belongs(p, array) && arrays->at[array] != NULL)
             return attn_fail(ATTN_ERR_FLAG, "%s is given without %s", array_facts[array].name,
@@ -337,6 +344,20 @@ static attn_status check_pointers(const attn_problem *p, const attn_arrays *arra
         if (array_belongs(p, array) && !optional)
             ATTN_TRY(attn_check_present(&extents[array]));
     }
+    return ATTN_OK;
+}
+
+/* Lengths and offsets are inputs too: they are read again while outputs are written. */
+static attn_status check_apart_from_lengths(const attn_problem *p, const attn_extent *output,
+                                            const attn_lengths *lengths) {
+    const attn_extent inputs[] = {
+        attn_extent_vector("q_lens", lengths->q_lens, p->batch, sizeof(int64_t)),
+        attn_extent_vector("kv_lens", lengths->kv_lens, p->batch, sizeof(int64_t)),
+        attn_extent_vector("q_offsets", lengths->q_offsets, p->batch + 1, sizeof(int64_t)),
+        attn_extent_vector("kv_offsets", lengths->kv_offsets, p->batch + 1, sizeof(int64_t)),
+    };
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
+        ATTN_TRY(attn_check_apart(output, &inputs[i]));
     return ATTN_OK;
 }
 
@@ -358,6 +379,7 @@ attn_status attn_check_arrays(const attn_problem *problem, const attn_arrays *ar
             ATTN_TRY(attn_check_apart(&extents[output], &extents[input]));
         for (int other = ATTN_FIRST_OUTPUT; other < output; other++)
             ATTN_TRY(attn_check_outputs_apart(&extents[other], &extents[output]));
+        ATTN_TRY(check_apart_from_lengths(problem, &extents[output], &arrays->lengths));
     }
     return ATTN_OK;
 }
