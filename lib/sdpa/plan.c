@@ -10,9 +10,8 @@
 #include "blas/blas.h"
 #include "sdpa/plan.h"
 
-/* Tiles of the fused engine, measured by `attn-bench sdpa b1h12q2048k2048d64 --engine fused`; the table is in
- * lib/kernels/LADDER.md (2-core Zen 3, OpenBLAS 0.3.21 core Zen, 2026-11-30; AVX-512 cores: 2-core Zen 4, 2026-11-29).
- */
+/* Tiles of the fused engine: 2-core Zen 3, OpenBLAS 0.3.21 core Zen, 2026-11-30, `attn-bench sdpa b1h12q2048k2048d64 --engine
+ * fused`; lib/kernels/LADDER.md tells what was tried. The other numbers are reasoned, not measured. */
 enum {
     BLOCK_ROWS = 256,        /* queries in a block */
     BLOCK_ROWS_AVX512 = 128, /* the same where BLAS has AVX-512 kernels */
