@@ -261,6 +261,8 @@ static void after_fork_in_child(void) {
      * would start its threads in every child, also in those that only call exec. */
     shared.left_by_fork = shared.left_by_fork || shared.holders > 0;
     shared.holders = 0;
+    after_fork_in_parent();
+    /* anew, for threads that are gone may stand among those that wait */
     pthread_mutex_init(&shared.lock, NULL);
     init_lanes();
 }
