@@ -62,7 +62,7 @@ typedef struct naive_score {
     real scaled, capped, biased;
 } naive_score;
 
-static naive_score score_of(const naive_row *row, int64_t j) {
+static inline __attribute__((always_inline)) naive_score score_of(const naive_row *row, int64_t j) {
     const attn_plan *plan = row->call->plan;
     const attn_problem *p = &plan->problem;
     const attn_args *args = row->call->args;
@@ -73,9 +73,12 @@ static naive_score score_of(const naive_row *row, int64_t j) {
         for (int64_t c = 0; c < p->head_dim; c++)
             dot += head->q[row->i * head->q_row + c] * head->k[j * head->k_row + c];
     s.scaled = row->call->scale == 0 ? 0 : row->call->scale * dot;
+    s.capped = s.biased = s.scaled;
+    if (!plan->edited)
+        return s;
     real cap = (real)plan->softcap;
-    s.capped = cap > 0 ? cap * tanh(s.scaled / cap) : s.scaled;
-    s.biased = s.capped;
+    if (cap > 0)
+        s.capped = s.biased = cap * tanh(s.scaled / cap);
     if (args->bias != NULL && ((p->flags & ATTN_HAS_BIAS_LEN) == 0 || j < p->bias_len)) {
         real bias =
             args->bias[head->b * p->bias.batch + head->q_head * p->bias.head + row->i * p->bias.row + j * p->bias.key];
@@ -111,14 +114,19 @@ static void score_keys(naive_row *row) {
     bool all_scores = (plan->problem.flags & ATTN_WANT_ANY) != 0;
     naive_band band = band_of(row);
     row->count = 0;
-    for (int64_t j = 0; j < row->member->kv_len; j++) {
-        bool seen = sees(row, band, j);
+    bool whole_band = !all_scores && args->mask == NULL;
+    int64_t first = all_scores ? 0 : band.first;
+    int64_t last = all_scores ? row->member->kv_len - 1 : band.last;
+    for (int64_t j = first; j <= last; j++) {
+        bool seen = whole_band || sees(row, band, j);
         if (!seen && !all_scores)
             continue;
         naive_score s = score_of(row, j);
-        set_wanted(scores, j, s.scaled);
-        set_wanted(capped, j, s.capped);
-        set_wanted(masked, j, seen ? s.biased : -(real)INFINITY);
+        if (all_scores) {
+            set_wanted(scores, j, s.scaled);
+            set_wanted(capped, j, s.capped);
+            set_wanted(masked, j, seen ? s.biased : -(real)INFINITY);
+        }
         if (!seen || s.biased == -(real)INFINITY)
             continue;
         row->keys[row->count] = j;
