@@ -21,7 +21,7 @@ enum { PROBLEMS = sizeof problems / sizeof *problems };
 
 /* Calls `check` with every problem and engine and the results of one thread. */
 static void against_one_thread(void (*check)(trial *t, attn_engine engine, const results *one)) {
-    for (int s = 0; s < PROBLEMS; s++) {
+    for (size_t s = 0; s < PROBLEMS; s += stride_of_problems()) {
         trial t;
         trial_open(&t, problems[s]);
         for_each_engine(engine) {

@@ -37,6 +37,13 @@ static inline bool wanted_isa_is_here(void) {
     return false;
 }
 
+/* Under valgrind, some fifty times slower, one of so many problems is enough: it looks at memory, not at numbers. */
+static inline size_t stride_of_problems(void) {
+    enum { UNDER_VALGRIND = 4 };
+    const char *valgrind = getenv("ATTN_UNDER_VALGRIND");
+    return valgrind != NULL && strcmp(valgrind, "1") == 0 ? UNDER_VALGRIND : 1;
+}
+
 /* ---- A problem with its data ------------------------------------------------------------------------------------- */
 
 typedef REAL(attn_args) real_args;
