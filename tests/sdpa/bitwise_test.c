@@ -274,7 +274,7 @@ static void test_plan_with_other_lengths(void **state) {
 
 /* ---- Batches ----------------------------------------------------------------------------------------------------- */
 
-/* Row b of a mask or bias; NULL stays NULL. */
+/* Where member b of a mask or bias starts; NULL stays NULL. */
 static const void *member_of(const void *array, int64_t b, int64_t stride, size_t element_bytes) {
     return array != NULL ? (const char *)array + (size_t)(b * stride) * element_bytes : NULL;
 }
