@@ -38,7 +38,7 @@ static void *default_alloc(void *data, size_t bytes) {
     (void)data;
     size_t alignment = bytes >= 2 * (size_t)HUGE_PAGE ? HUGE_PAGE : ATTN_LEDGER_ALIGN;
     size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-    void *memory = rounded < bytes ? NULL : aligned_alloc(alignment, rounded);
+    void *memory = rounded < bytes || rounded > PTRDIFF_MAX ? NULL : aligned_alloc(alignment, rounded);
 #ifdef MADV_HUGEPAGE
     if (memory != NULL && alignment == HUGE_PAGE)
         (void)madvise(memory, rounded, MADV_HUGEPAGE); /* a hint: failing costs speed only */

@@ -1,6 +1,8 @@
 /* In a forked child: the same bits on one thread, no hang, the caller's settings. */
 #include <pthread.h>
+#include <sched.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "blas_test.h"
@@ -138,9 +140,45 @@ static void test_fork_while_workers_of_the_program_run(void **state) {
     check_forks_meanwhile(pthread_workers, 14);
 }
 
+/* A fork waits for the products that run: BLAS may hold a lock in each, which the child would find locked for ever. */
+static int in_product;
+
+static void stay_in_product(void) {
+    const struct timespec long_enough_to_fork = {.tv_nsec = 100 * 1000 * 1000};
+    __atomic_store_n(&in_product, 1, __ATOMIC_RELEASE);
+    nanosleep(&long_enough_to_fork, NULL);
+    __atomic_store_n(&in_product, 0, __ATOMIC_RELEASE);
+}
+
+static void *make_one_call(void *data) {
+    const attn_context context = context_of(1, NULL);
+    *(const char **)data = call_check(ATTN_F32, CALL_SDPA_BLAS, &context, &wanted);
+    return NULL;
+}
+
+static void test_fork_waits_for_products(void **state) {
+    (void)state;
+    pthread_t thread;
+    const char *wrong = "not called";
+    watch_set_hook(stay_in_product);
+    assert_int_equal(pthread_create(&thread, NULL, make_one_call, &wrong), 0);
+    while (!__atomic_load_n(&in_product, __ATOMIC_ACQUIRE))
+        sched_yield();
+    pid_t child = fork();
+    if (child == 0)
+        _exit(__atomic_load_n(&in_product, __ATOMIC_ACQUIRE));
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    watch_set_hook(NULL);
+    assert_null(wrong);
+    assert_int_equal(status, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_child_of_a_parent_with_threads),
+        cmocka_unit_test(test_fork_waits_for_products),
         cmocka_unit_test(test_fork_while_another_thread_calls),
         cmocka_unit_test(test_fork_while_workers_of_the_program_run),
     };

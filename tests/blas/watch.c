@@ -44,7 +44,15 @@ void watch_own_thread(bool own) {
     own_thread = own;
 }
 
+static void (*product_hook)(void);
+
+void watch_set_hook(void (*hook)(void)) {
+    product_hook = hook;
+}
+
 static void before_product(void) {
+    if (product_hook != NULL)
+        product_hook();
     add(&seen.products, 1);
     add(&seen.many_threads, !library_would_use_one_thread());
     add(&seen.foreign, !own_thread);

@@ -18,6 +18,9 @@ enum { WATCH_ANY_TASKS = 1 << 20 };
 void watch_begin(int most_tasks);
 watch_report watch_end(void);
 
+/* What every product does before it computes; NULL = nothing. */
+void watch_set_hook(void (*hook)(void));
+
 /* Marks the calling thread as one that may compute products. */
 void watch_own_thread(bool own);
 
