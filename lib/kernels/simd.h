@@ -55,12 +55,17 @@
 #define LANES (VEC_BYTES / (int)sizeof(real))
 
 #if ATTN_REAL_BITS == 32
-typedef int32_t lane_bits;
+typedef uint32_t lane_bits;
+typedef int32_t lane_truth;
 #else
-typedef int64_t lane_bits;
+typedef uint64_t lane_bits;
+typedef int64_t lane_truth;
 #endif
 typedef real vec __attribute__((vector_size(VEC_BYTES)));
-typedef lane_bits vec_bits __attribute__((vector_size(VEC_BYTES))); /* comparisons give all ones or 0 */
+/* Unsigned, since shifts and sums of bits may overflow. */
+typedef lane_bits vec_bits __attribute__((vector_size(VEC_BYTES)));
+/* What comparisons give: all ones or 0. */
+typedef lane_truth vec_truth __attribute__((vector_size(VEC_BYTES)));
 typedef real vec_in_memory __attribute__((vector_size(VEC_BYTES), aligned(sizeof(real)), may_alias));
 
 /* The intrinsic of this instruction set and precision: INTRINSIC(fmadd) is _mm256_fmadd_ps and the like. */
@@ -112,8 +117,8 @@ INLINE vec vec_fma(vec a, vec b, vec c) {
 }
 
 /* mask ? a : b, lane by lane, for masks that comparisons made. */
-INLINE vec vec_select(vec_bits mask, vec a, vec b) {
-    return (vec)((mask & (vec_bits)a) | (~mask & (vec_bits)b));
+INLINE vec vec_select(vec_truth mask, vec a, vec b) {
+    return (vec)((mask & (vec_truth)a) | (~mask & (vec_truth)b));
 }
 
 /* The larger of a and b; a where b is NaN. */
@@ -140,11 +145,11 @@ INLINE vec vec_zero_below(vec v, vec x, real bound) {
 /* All ones in the first n lanes. */
 INLINE __m256i first_lanes(int64_t n) {
 #if ATTN_REAL_BITS == 32
-    const vec_bits index = {0, 1, 2, 3, 4, 5, 6, 7};
+    const vec_truth index = {0, 1, 2, 3, 4, 5, 6, 7};
 #else
-    const vec_bits index = {0, 1, 2, 3};
+    const vec_truth index = {0, 1, 2, 3};
 #endif
-    return (__m256i)(index < (lane_bits)n);
+    return (__m256i)(index < (lane_truth)n);
 }
 #elif defined(ATTN_KERNEL_ISA_AVX512)
 INLINE lane_mask first_lanes(int64_t n) {
@@ -157,7 +162,7 @@ INLINE vec vec_load_part(const real *p, int64_t n, real fill) {
 #if defined(ATTN_KERNEL_ISA_AVX512)
     return INTRINSIC(mask_loadu)(vec_all(fill), first_lanes(n), p);
 #elif defined(ATTN_KERNEL_ISA_AVX2)
-    return vec_select((vec_bits)first_lanes(n), INTRINSIC(maskload)(p, first_lanes(n)), vec_all(fill));
+    return vec_select((vec_truth)first_lanes(n), INTRINSIC(maskload)(p, first_lanes(n)), vec_all(fill));
 #else
     union {
         vec v;

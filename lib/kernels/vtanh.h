@@ -22,7 +22,7 @@
 #define TANH_Q4 0x1.6d747cp-10f
 #define TANH_Q5 0x1.a1a15ap-13f
 #define TANH_LARGEST 10
-#define TANH_HALF_DIGITS (-(1 << 12))
+#define TANH_HALF_DIGITS (~(lane_bits)0 << 12)
 #else
 #define TANH_Q0 0x1p-1
 #define TANH_Q1 0x1.5555555555559p-3
@@ -36,7 +36,7 @@
 #define TANH_Q9 0x1.af5eb833a04f9p-26
 #define TANH_Q10 0x1.1f954e469710fp-29
 #define TANH_LARGEST 20
-#define TANH_HALF_DIGITS (-(1 << 27))
+#define TANH_HALF_DIGITS (~(lane_bits)0 << 27)
 #endif
 
 /* The rounded a + b, and in *low what the rounding lost. Exact for |a| >= |b| or a = 0. */

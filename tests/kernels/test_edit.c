@@ -14,7 +14,7 @@ static const uint64_t signalling_nan = 0x7ff4000000000001u;
 #endif
 
 static void check_tanh(const REAL(attn_kernels) * kernels, int64_t n, const real *x) {
-    double limit = 1 + (support_valgrind_factor(REAL_DTYPE) > 1 ? 1 : 0);
+    double limit = allowed_ulp();
     real *y = copied(x, n);
     kernels->softcap(n, 1, y);
     for (int64_t i = 0; i < n; i++) {

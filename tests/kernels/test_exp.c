@@ -20,7 +20,7 @@ static real next_toward(real x, real target) {
 static void test_one_ulp(void **state) {
     const REAL(attn_kernels) *kernels = kernels_under_test(state);
     enum { BLOCK = 4096, BLOCKS = 64 };
-    double limit = 1 + (support_valgrind_factor(REAL_DTYPE) > 1 ? 1 : 0);
+    double limit = allowed_ulp();
     real *x = poisoned(BLOCK), *y = poisoned(BLOCK);
     for (uint64_t block = 0; block < BLOCKS; block++) {
         for (int i = 0; i < BLOCK; i++) {

@@ -121,7 +121,7 @@ static void test_every_value(void **state) {
     for (int t = 0; t < THREADS; t++) {
         pthread_join(threads[t], NULL);
     }
-    double limit = 1 - REFERENCE_ERROR + (support_valgrind_factor(REAL_DTYPE) > 1 ? 1 : 0);
+    double limit = allowed_ulp() - REFERENCE_ERROR;
     for (int t = 0; t < THREADS; t++) {
         print_message("largest error %.5f ulp at %a\n", shares[t].worst, (double)shares[t].worst_at);
     }
