@@ -17,6 +17,8 @@ Options
     --no-install  install no package; print what is missing and exit with 1
     --dry-run     print what would be done
     --slow        test: the slow tests too, and every combination
+    --help        this text
+CMAKE_BUILD_PARALLEL_LEVEL in the environment is the number of jobs, by default one per processor.
 ATTN_CASES_DIR in the environment names the folder of ONNX conformance cases, for the tests that read it.
 END
 }
@@ -137,7 +139,7 @@ provide() {
 
 # ---- Steps ---------------------------------------------------------------------------------------------------------
 
-jobs=$(nproc 2>/dev/null || echo 2)
+jobs=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc 2>/dev/null || echo 2)}
 logs=build/logs
 passed=0 failed=0 skipped=0
 failures='' skips=''
@@ -186,7 +188,9 @@ count_skip() {
 
 # check TITLE COMMAND...: a step that counts as one test.
 check() {
-    if step "$@"; then
+    if test "$dry_run" = yes; then
+        say "Would check: $1"
+    elif step "$@"; then
         passed=$((passed + 1))
     else
         count_failure "$1"
@@ -370,7 +374,17 @@ while test $# -gt 0; do
     case $1 in
     --no-install) install=no ;;
     --dry-run) dry_run=yes ;;
-    --slow) slow=yes ;;
+    --slow)
+        test "$command" = test || {
+            say "--slow: an option of test, not of $command"
+            exit 2
+        }
+        slow=yes
+        ;;
+    --help | -h)
+        usage
+        exit 0
+        ;;
     --)
         shift
         break
