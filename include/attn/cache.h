@@ -52,7 +52,7 @@ ATTN_API attn_status attn_cache_sizes_init(attn_cache_sizes *sizes, size_t struc
  * Memory: one piece from context->alloc for everything, kept until attn_cache_destroy(); batch * kv_heads * capacity *
  *   (head_dim + v_dim) elements and a little more. The default allocator asks for huge pages when it is large. The
  *   cache copies the context's hooks, which must work for its life.
- * Errors: ATTN_ERR_NULL, _SIZE, _OVERFLOW, _DTYPE (a dtype that is none), _STRUCT_SIZE, _NOMEM. */
+ * Errors: ATTN_ERR_NULL, _SIZE, _VALUE (context), _OVERFLOW, _DTYPE (a dtype that is none), _STRUCT_SIZE, _NOMEM. */
 ATTN_API attn_status attn_cache_create(const attn_context *context, const attn_cache_sizes *sizes, attn_dtype dtype,
                                        attn_cache **cache);
 

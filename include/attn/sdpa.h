@@ -304,8 +304,8 @@ ATTN_API attn_status attn_merge_init(attn_merge *merge, size_t struct_size);
  * Accuracy: within 4 eps max(|out_a|, |out_b|) of the formula, lse within eps max(1, |lse|); errors of lse_a and lse_b
  *   come on top: one of d in their difference changes out by at most d/4 |out_a - out_b|.
  * Threads: blocks of rows over context->threads; bits independent of their number. Memory: none.
- * Errors: ATTN_ERR_NULL, _SIZE, _STRIDE, _FLAG, _OVERFLOW, _OVERLAP, _STRUCT_SIZE: nothing was written.
- *   ATTN_ERR_THREADS: outputs are unspecified.
+ * Errors: ATTN_ERR_NULL, _SIZE, _STRIDE, _VALUE (context), _FLAG, _OVERFLOW, _OVERLAP, _STRUCT_SIZE: nothing was
+ *   written. ATTN_ERR_THREADS: outputs are unspecified.
  * Source: Milakov and Gimelshein 2018, "Online normalizer calculation for softmax". */
 ATTN_API attn_status attn_merge_f32(const attn_context *context, const attn_merge *merge, const float *out_a,
                                     const float *lse_a, const float *out_b, const float *lse_b, const float *sink,

@@ -104,6 +104,12 @@ attn_status attn_check_present(const attn_extent *e) {
     return attn_fail(ATTN_ERR_NULL, "%s is NULL", e->name);
 }
 
+attn_status attn_check_present_with(const attn_extent *e, const char *flag_name) {
+    if (flag_name == NULL || e->address != NULL || attn_extent_empty(e))
+        return attn_check_present(e);
+    return attn_fail(ATTN_ERR_NULL, "%s is set, but %s is NULL", flag_name, e->name);
+}
+
 attn_status attn_check_array(const attn_extent *e) {
     ATTN_TRY(attn_check_extent(e));
     return attn_check_present(e);

@@ -42,6 +42,8 @@ attn_status attn_check_extent(const attn_extent *e);
 
 /* ATTN_ERR_NULL when the array has elements but no address. */
 attn_status attn_check_present(const attn_extent *e);
+/* The same for an array that goes with a flag, which the sentence names; NULL = with none. */
+attn_status attn_check_present_with(const attn_extent *e, const char *flag_name);
 
 /* Both of them: strides, extent and presence of one array. */
 attn_status attn_check_array(const attn_extent *e);

@@ -83,7 +83,7 @@ attn_status attn_resolve_context(const attn_context *context, attn_resources *re
         memcpy(&given, context, context->struct_size);
     }
     if (given.threads < 0)
-        return attn_fail(ATTN_ERR_SIZE, "context: threads %d is below 0", given.threads);
+        return attn_fail(ATTN_ERR_VALUE, "context: threads %d is below 0 (0 = the default number)", given.threads);
     if ((given.alloc == NULL) != (given.free == NULL))
         return attn_fail(ATTN_ERR_NULL, "context: %s is given without %s", given.alloc ? "alloc" : "free",
                          given.alloc ? "free" : "alloc");

@@ -40,8 +40,8 @@ attn_status attn_check_cache_room(const attn_cache *cache, int64_t member, int64
     if (rows <= cache->sizes.capacity - cache->length[member])
         return ATTN_OK;
     return attn_fail(ATTN_ERR_LENGTH,
-                     "member %" PRId64 " has %" PRId64 " keys: %" PRId64 " more are beyond the capacity %" PRId64,
-                     member, cache->length[member], rows, cache->sizes.capacity);
+                     "member %" PRId64 ": %" PRId64 " more do not fit the capacity %" PRId64 " (length %" PRId64 ")",
+                     member, rows, cache->sizes.capacity, cache->length[member]);
 }
 
 /* ---- Making and freeing ---- */

@@ -56,8 +56,10 @@ static attn_status check_rotary(const attn_rotary *given, attn_rotary *r) {
 }
 
 static attn_status check_option(const attn_rotary *r, const attn_extent *array, uint64_t flag, const char *flag_name) {
-    if (has(r, flag))
-        return attn_check_array(array);
+    if (has(r, flag)) {
+        ATTN_TRY(attn_check_extent(array));
+        return attn_check_present_with(array, flag_name);
+    }
     if (array->address == NULL)
         return ATTN_OK;
     return attn_fail(ATTN_ERR_FLAG, "%s is given without %s", array->name, flag_name);

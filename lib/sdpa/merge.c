@@ -50,8 +50,10 @@ static attn_status check_arrays(const merge_call *call) {
 
     if (call->sink != NULL && !has_sink)
         return attn_fail(ATTN_ERR_FLAG, "sink is given without ATTN_MERGE_HAS_SINK");
-    for (int i = 0; i < (has_sink ? INPUTS : SINK); i++)
-        ATTN_TRY(attn_check_array(&input[i]));
+    for (int i = 0; i < (has_sink ? INPUTS : SINK); i++) {
+        ATTN_TRY(attn_check_extent(&input[i]));
+        ATTN_TRY(attn_check_present_with(&input[i], i == SINK ? "ATTN_MERGE_HAS_SINK" : NULL));
+    }
     ATTN_TRY(attn_check_array(&out));
     ATTN_TRY(attn_check_no_self_overlap(&out));
     if (call->lse != NULL) {

@@ -161,7 +161,7 @@ static attn_status check_options(const attn_problem *problem) {
         return attn_fail(ATTN_ERR_FLAG, "ATTN_HAS_BIAS_LEN goes with ATTN_HAS_BIAS");
     if (has(problem, ATTN_WANT_ANY) && problem->engine == ATTN_ENGINE_FUSED)
         return attn_fail(ATTN_ERR_UNSUPPORTED,
-                         "the engine fused never has the whole scores or weights: ask blas or naive");
+                         "the engine fused never has the whole scores or weights: use blas or naive");
     return ATTN_OK;
 }
 
@@ -300,7 +300,7 @@ static attn_status check_lengths(const char *name, const int64_t *lengths, int64
 static attn_status check_offsets(const char *name, const int64_t *offsets, int64_t batch, const char *longest_name,
                                  int64_t longest, const char *total_name, int64_t total) {
     if (offsets == NULL)
-        return attn_fail(ATTN_ERR_NULL, "%s is NULL with ATTN_RAGGED", name);
+        return attn_fail(ATTN_ERR_NULL, "ATTN_RAGGED is set, but %s is NULL", name);
     if (offsets[0] != 0)
         return attn_fail(ATTN_ERR_LENGTH, "%s[0] %" PRId64 " is not 0", name, offsets[0]);
     for (int64_t b = 0; b < batch; b++) {
@@ -342,7 +342,7 @@ static attn_status check_pointers(const attn_problem *p, const attn_arrays *arra
                              array_facts[array].flag_name);
         bool optional = array == ATTN_LSE || (array == ATTN_K && !keys_are_read);
         if (array_belongs(p, array) && !optional)
-            ATTN_TRY(attn_check_present(&extents[array]));
+            ATTN_TRY(attn_check_present_with(&extents[array], array_facts[array].flag_name));
     }
     return ATTN_OK;
 }

@@ -95,6 +95,8 @@ static void test_presence(void **state) {
     (void)state;
     attn_extent e = attn_extent_matrix("v", NULL, 3, 5, 5, 4);
     assert_refused(ATTN_ERR_NULL, "v is NULL", attn_check_present(&e));
+    assert_refused(ATTN_ERR_NULL, "v is NULL", attn_check_present_with(&e, NULL));
+    assert_refused(ATTN_ERR_NULL, "HAS_V is set, but v is NULL", attn_check_present_with(&e, "HAS_V"));
     e.size[1] = 0;
     assert_true(attn_extent_empty(&e));
     assert_ok(attn_check_present(&e));

@@ -40,7 +40,8 @@ static void test_what_is_refused(void **state) {
     attn_resources resources;
     attn_context context = ATTN_CONTEXT_INIT;
     context.threads = -1;
-    assert_refused(ATTN_ERR_SIZE, "context: threads -1 is below 0", attn_resolve_context(&context, &resources));
+    assert_refused(ATTN_ERR_VALUE, "context: threads -1 is below 0 (0 = the default number)",
+                   attn_resolve_context(&context, &resources));
     context.threads = 0;
     context.alloc = some_alloc;
     assert_refused(ATTN_ERR_NULL, "context: alloc is given without free", attn_resolve_context(&context, &resources));

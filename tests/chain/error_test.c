@@ -225,17 +225,19 @@ static void test_context(void **state) {
     (void)state;
     attn_context context = ATTN_CONTEXT_INIT;
     context.threads = -1;
-    REFUSED(ATTN_ERR_SIZE, "context: threads -1 is below 0", REAL(attn_softmax)(&context, 1, 4, input, 4, output, 4));
-    REFUSED(ATTN_ERR_SIZE, "context: threads -1 is below 0",
+    REFUSED(ATTN_ERR_VALUE, "context: threads -1 is below 0 (0 = the default number)",
+            REAL(attn_softmax)(&context, 1, 4, input, 4, output, 4));
+    REFUSED(ATTN_ERR_VALUE, "context: threads -1 is below 0 (0 = the default number)",
             REAL(attn_add)(&context, 1, 4, input, 4, input2, 4, output, 4));
-    REFUSED(ATTN_ERR_SIZE, "context: threads -1 is below 0",
+    REFUSED(ATTN_ERR_VALUE, "context: threads -1 is below 0 (0 = the default number)",
             REAL(attn_embed)(&context, 3, 3, 2, ids, input, 2, output, 2));
-    REFUSED(ATTN_ERR_SIZE, "context: threads -1 is below 0", REAL(attn_sinusoidal)(&context, 3, 4, 0, 1e4, output, 4));
-    REFUSED(ATTN_ERR_SIZE, "context: threads -1 is below 0",
+    REFUSED(ATTN_ERR_VALUE, "context: threads -1 is below 0 (0 = the default number)",
+            REAL(attn_sinusoidal)(&context, 3, 4, 0, 1e4, output, 4));
+    REFUSED(ATTN_ERR_VALUE, "context: threads -1 is below 0 (0 = the default number)",
             REAL(attn_project)(&context, 1, 2, 3, 4, input, 0, 3, input2, 4, NULL, output, 0, 4));
-    REFUSED(ATTN_ERR_SIZE, "context: threads -1 is below 0",
+    REFUSED(ATTN_ERR_VALUE, "context: threads -1 is below 0 (0 = the default number)",
             REAL(attn_scores)(&context, 2, 2, 3, input, 3, input2, 3, 1, output, 2));
-    REFUSED(ATTN_ERR_SIZE, "context: threads -1 is below 0",
+    REFUSED(ATTN_ERR_VALUE, "context: threads -1 is below 0 (0 = the default number)",
             REAL(attn_combine)(&context, 2, 2, 3, input, 2, input2, 3, output, 3));
     context.threads = 1;
     context.struct_size = 0;

@@ -251,14 +251,14 @@ static void test_beyond_the_capacity(void **state) {
     attn_context context = counting_context(&allocator);
     attn_cache *cache = make_cache_of(&context, BATCH, 4);
     assert_ok(append(cache, &t, 1, 0, 3));
-    assert_refused(ATTN_ERR_LENGTH, "member 1 has 3 keys: 2 more are beyond the capacity 4",
+    assert_refused(ATTN_ERR_LENGTH, "member 1: 2 more do not fit the capacity 4 (length 3)",
                    append(cache, &t, 1, 3, 2));
     /* member 0 has room, member 1 has not: neither changes */
-    assert_refused(ATTN_ERR_LENGTH, "member 1 has 3 keys: 2 more are beyond the capacity 4",
+    assert_refused(ATTN_ERR_LENGTH, "member 1: 2 more do not fit the capacity 4 (length 3)",
                    append_all(cache, &t, 3, 2, NULL));
-    assert_refused(ATTN_ERR_LENGTH, "member 1 has 3 keys: 2 more are beyond the capacity 4",
+    assert_refused(ATTN_ERR_LENGTH, "member 1: 2 more do not fit the capacity 4 (length 3)",
                    attn_cache_extend(cache, 1, 2));
-    assert_refused(ATTN_ERR_LENGTH, "member 0 has 0 keys: 9223372036854775807 more are beyond the capacity 4",
+    assert_refused(ATTN_ERR_LENGTH, "member 0: 9223372036854775807 more do not fit the capacity 4 (length 0)",
                    attn_cache_extend(cache, 0, INT64_MAX));
     assert_int_equal(length_of(cache, 0), 0);
     assert_int_equal(length_of(cache, 1), 3);
@@ -583,7 +583,7 @@ static void test_bad_creation(void **state) {
     assert_refused(ATTN_ERR_NULL, "sizes is NULL", attn_cache_create(NULL, NULL, REAL_DTYPE, &cache));
     assert_refused(ATTN_ERR_NULL, "cache is NULL", attn_cache_create(NULL, &good, REAL_DTYPE, NULL));
     attn_context context = threads_context(-1);
-    assert_refused(ATTN_ERR_SIZE, "context: threads -1 is below 0",
+    assert_refused(ATTN_ERR_VALUE, "context: threads -1 is below 0 (0 = the default number)",
                    attn_cache_create(&context, &good, REAL_DTYPE, &cache));
     assert_null(cache);
     assert_refused(ATTN_ERR_NULL, "attn_cache_sizes is NULL", attn_cache_sizes_init(NULL, sizeof good));

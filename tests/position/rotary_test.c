@@ -472,9 +472,9 @@ static void test_errors(void **state) {
             (r.flags = 0, r.start = INT64_MAX - 2, ids = NULL, cosines = sines = NULL));
     REFUSED(ATTN_ERR_NULL, "x is NULL", x = NULL);
     REFUSED(ATTN_ERR_NULL, "y is NULL", y = NULL);
-    REFUSED(ATTN_ERR_NULL, "ids is NULL", ids = NULL);
-    REFUSED(ATTN_ERR_NULL, "cosines is NULL", cosines = NULL);
-    REFUSED(ATTN_ERR_NULL, "sines is NULL", sines = NULL);
+    REFUSED(ATTN_ERR_NULL, "ATTN_ROTARY_HAS_IDS is set, but ids is NULL", ids = NULL);
+    REFUSED(ATTN_ERR_NULL, "ATTN_ROTARY_HAS_TABLES is set, but cosines is NULL", cosines = NULL);
+    REFUSED(ATTN_ERR_NULL, "ATTN_ROTARY_HAS_TABLES is set, but sines is NULL", sines = NULL);
     REFUSED(ATTN_ERR_FLAG, "ids is given without ATTN_ROTARY_HAS_IDS", r.flags = ATTN_ROTARY_HAS_TABLES);
     REFUSED(ATTN_ERR_FLAG, "cosines is given without ATTN_ROTARY_HAS_TABLES", r.flags = ATTN_ROTARY_HAS_IDS);
     REFUSED(ATTN_ERR_FLAG, "sines is given without ATTN_ROTARY_HAS_TABLES",
@@ -509,7 +509,7 @@ static void test_errors(void **state) {
     assert_ok(attn_rotary_init(&r, sizeof r));
     assert_true(r.struct_size == sizeof r && r.pairing == 0 && r.flags == 0 && r.table_batch == 0);
     attn_context context = threads_context(-1);
-    assert_refused(ATTN_ERR_SIZE, "context: threads -1 is below 0",
+    assert_refused(ATTN_ERR_VALUE, "context: threads -1 is below 0 (0 = the default number)",
                    REAL(attn_rotary)(&context, &r, input, NULL, NULL, NULL, output));
 }
 

@@ -159,7 +159,8 @@ static void test_unsupported_options(void **state) {
     const attn_engine engine = ATTN_ENGINE_FUSED;
     static const uint64_t wanted[] = {ATTN_WANT_SCORES, ATTN_WANT_CAPPED, ATTN_WANT_MASKED, ATTN_WANT_WEIGHTS};
     for (int n = 0; n < 4; n++)
-        REFUSE(p.flags |= wanted[n], ATTN_ERR_UNSUPPORTED, "the engine fused never has the whole scores or weights");
+        REFUSE(p.flags |= wanted[n], ATTN_ERR_UNSUPPORTED,
+               "the engine fused never has the whole scores or weights: use blas or naive");
 }
 
 static void test_strides_of_options(void **state) {
@@ -407,16 +408,16 @@ static void test_pointers_without_flags(void **state) {
 static void test_flags_without_pointers(void **state) {
     (void)state;
     for_each_engine(engine) {
-        REFUSE_ARGS(p.flags |= ATTN_HAS_MASK, ATTN_ERR_NULL, "mask is NULL");
-        REFUSE_ARGS(p.flags |= ATTN_HAS_BIAS, ATTN_ERR_NULL, "bias is NULL");
-        REFUSE_ARGS(p.flags |= ATTN_HAS_ALIBI, ATTN_ERR_NULL, "alibi_slopes is NULL");
-        REFUSE_ARGS(p.flags |= ATTN_HAS_SINK, ATTN_ERR_NULL, "sink is NULL");
+        REFUSE_ARGS(p.flags |= ATTN_HAS_MASK, ATTN_ERR_NULL, "ATTN_HAS_MASK is set, but mask is NULL");
+        REFUSE_ARGS(p.flags |= ATTN_HAS_BIAS, ATTN_ERR_NULL, "ATTN_HAS_BIAS is set, but bias is NULL");
+        REFUSE_ARGS(p.flags |= ATTN_HAS_ALIBI, ATTN_ERR_NULL, "ATTN_HAS_ALIBI is set, but alibi_slopes is NULL");
+        REFUSE_ARGS(p.flags |= ATTN_HAS_SINK, ATTN_ERR_NULL, "ATTN_HAS_SINK is set, but sink is NULL");
         if (engine == ATTN_ENGINE_FUSED)
             continue;
-        REFUSE_ARGS(p.flags |= ATTN_WANT_SCORES, ATTN_ERR_NULL, "scores is NULL");
-        REFUSE_ARGS(p.flags |= ATTN_WANT_CAPPED, ATTN_ERR_NULL, "capped is NULL");
-        REFUSE_ARGS(p.flags |= ATTN_WANT_MASKED, ATTN_ERR_NULL, "masked is NULL");
-        REFUSE_ARGS(p.flags |= ATTN_WANT_WEIGHTS, ATTN_ERR_NULL, "weights is NULL");
+        REFUSE_ARGS(p.flags |= ATTN_WANT_SCORES, ATTN_ERR_NULL, "ATTN_WANT_SCORES is set, but scores is NULL");
+        REFUSE_ARGS(p.flags |= ATTN_WANT_CAPPED, ATTN_ERR_NULL, "ATTN_WANT_CAPPED is set, but capped is NULL");
+        REFUSE_ARGS(p.flags |= ATTN_WANT_MASKED, ATTN_ERR_NULL, "ATTN_WANT_MASKED is set, but masked is NULL");
+        REFUSE_ARGS(p.flags |= ATTN_WANT_WEIGHTS, ATTN_ERR_NULL, "ATTN_WANT_WEIGHTS is set, but weights is NULL");
     }
 }
 
@@ -433,8 +434,8 @@ static void test_offsets(void **state) {
     static const int64_t right[] = {0, 5, 10}, late[] = {1, 5, 10}, falling[] = {0, 5, 4}, negative[] = {0, -1, 5},
                          wide[] = {0, 8, 10}, far[] = {0, 2, 9}, beyond[] = {0, 5, INT64_MAX};
     for_each_engine(engine) {
-        REFUSE_RAGGED(NULL, right, ATTN_ERR_NULL, "q_offsets is NULL");
-        REFUSE_RAGGED(right, NULL, ATTN_ERR_NULL, "kv_offsets is NULL");
+        REFUSE_RAGGED(NULL, right, ATTN_ERR_NULL, "ATTN_RAGGED is set, but q_offsets is NULL");
+        REFUSE_RAGGED(right, NULL, ATTN_ERR_NULL, "ATTN_RAGGED is set, but kv_offsets is NULL");
         REFUSE_RAGGED(late, right, ATTN_ERR_LENGTH, "q_offsets[0] 1 is not 0");
         REFUSE_RAGGED(right, late, ATTN_ERR_LENGTH, "kv_offsets[0] 1 is not 0");
         REFUSE_RAGGED(falling, right, ATTN_ERR_LENGTH, "q_offsets[2] 4 is below the 5 before it");
@@ -637,7 +638,7 @@ static void refuse_context(const attn_context *context, attn_status wanted, cons
 static void test_context(void **state) {
     (void)state;
     attn_context context = threads_context(-1);
-    refuse_context(&context, ATTN_ERR_SIZE, "threads -1");
+    refuse_context(&context, ATTN_ERR_VALUE, "threads -1");
     context = threads_context(1);
     context.struct_size = sizeof context + 8;
     refuse_context(&context, ATTN_ERR_STRUCT_SIZE, "attn_context: struct_size");

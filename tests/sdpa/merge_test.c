@@ -380,7 +380,7 @@ static void test_errors(void **state) {
     REFUSED(ATTN_ERR_NULL, "lse_a is NULL", lse_a = NULL);
     REFUSED(ATTN_ERR_NULL, "out_b is NULL", out_b = NULL);
     REFUSED(ATTN_ERR_NULL, "lse_b is NULL", lse_b = NULL);
-    REFUSED(ATTN_ERR_NULL, "sink is NULL", sink = NULL);
+    REFUSED(ATTN_ERR_NULL, "ATTN_MERGE_HAS_SINK is set, but sink is NULL", sink = NULL);
     REFUSED(ATTN_ERR_NULL, "out is NULL", out = NULL);
     REFUSED(ATTN_ERR_STRIDE, "out_a: row stride 4 is below the row size 5", m.out_a.row = 4);
     REFUSED(ATTN_ERR_STRIDE, "out: row stride 4 is below the row size 5", m.out.row = 4);
@@ -407,7 +407,7 @@ static void test_errors(void **state) {
     assert_ok(attn_merge_init(&m, sizeof m));
     assert_true(m.struct_size == sizeof m && m.flags == 0 && m.batch == 0 && m.lse.row == 0);
     attn_context context = threads_context(-1);
-    assert_refused(ATTN_ERR_SIZE, "context: threads -1 is below 0",
+    assert_refused(ATTN_ERR_VALUE, "context: threads -1 is below 0 (0 = the default number)",
                    REAL(attn_merge)(&context, &m, NULL, NULL, NULL, NULL, NULL, NULL, NULL));
 }
 
