@@ -32,7 +32,9 @@ __attribute__((format(printf, 3, 4))) static bool refuse(parser *p, const char *
     vsnprintf(what, sizeof what, format, list);
     va_end(list);
     if (p->error_size > 0) {
-        if (at) {
+        if (at && *at == '\0') {
+            snprintf(p->error, p->error_size, "at the end: %s", what);
+        } else if (at) {
             snprintf(p->error, p->error_size, "character %zu, at \"%.24s\": %s", (size_t)(at - p->text) + 1, at, what);
         } else {
             snprintf(p->error, p->error_size, "%s", what);

@@ -148,8 +148,9 @@ int64_t support_case_kv_len(const support_case *c, int64_t b);
 #define SUPPORT_OPTIONS_0_1 UINT64_C(0x7f)           /* what libattn 0.1 builds, without NONFINITE */
 #define SUPPORT_OPTIONS_ALL UINT64_C(0xffff)
 
-/* A random case of the allowed options: the same seed and mask give the same case. Never NULL but for lack of memory.
- */
+/* A random case of the allowed options: the same seed and mask give the same case. Of cases that show little, with most
+ * rows empty or no result at all, few are given: sizes and lengths of 0, masks that hide everything. Never NULL but for
+ * lack of memory. */
 support_case *support_case_random(uint64_t seed, uint64_t allowed);
 
 #endif

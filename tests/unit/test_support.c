@@ -110,8 +110,12 @@ static void test_bad_strings_are_refused(void **state) {
     static const struct {
         const char *text, *sentence; /* a part of it */
     } cases[] = {
-        {"", "'q' is needed"},
-        {"q3", "'d' is needed"},
+        {"", "at the end: 'q' is needed"},
+        {"q3", "at the end: 'd' is needed"},
+        {"q3d", "at the end: the head size"},
+        {"q3d3,window=1", "at the end: ':' is needed"},
+        {"q3d3,seed=", "at the end: the seed"},
+        {"d3q3", "character 1, at \"d3q3\""},
         {"d3q3", "'q' is needed"},
         {"q3d0", "head size must be at least 1"},
         {"q-1d3", "must not be negative"},
@@ -170,6 +174,8 @@ static void test_random_cases_can_be_written_down(void **state) {
                            ATTN_HAS_SINK | ATTN_RAGGED | ATTN_WANT_SCORES | ATTN_WANT_CAPPED | ATTN_WANT_MASKED |
                            ATTN_WANT_WEIGHTS;
     uint64_t drawn = 0;
+    enum { NO_BATCH = 1, NO_QUERY = 2, NO_KEY = 4, NO_VALUE = 8, ALL_HIDDEN = 16, ZERO_LENGTH = 32, EDGES = 63 };
+    unsigned edges = 0;
     for (uint64_t seed = 0; seed < rounds(2000); seed++) {
         char first[SUPPORT_TEXT_SIZE], second[SUPPORT_TEXT_SIZE];
         support_case *c = support_case_random(seed, seed % 2 ? SUPPORT_OPTIONS_ALL : SUPPORT_OPTIONS_0_1);
@@ -181,7 +187,11 @@ static void test_random_cases_can_be_written_down(void **state) {
             assert_false(c->poison);
             assert_int_equal(c->special_count, 0);
         }
-        drawn |= c->problem.flags;
+        const attn_problem *p = &c->problem;
+        drawn |= p->flags;
+        edges |= (p->batch == 0 ? NO_BATCH : 0) | (p->q_len == 0 ? NO_QUERY : 0) | (p->kv_len == 0 ? NO_KEY : 0) |
+                 (p->v_dim == 0 ? NO_VALUE : 0) | (c->mask_kind == SUPPORT_MASK_NONE ? ALL_HIDDEN : 0) |
+                 (p->batch > 0 && support_case_kv_len(c, 0) == 0 && p->kv_len > 0 ? ZERO_LENGTH : 0);
         support_case_print(c, first, sizeof first);
         support_case_free(c);
         c = parsed(first);
@@ -191,6 +201,7 @@ static void test_random_cases_can_be_written_down(void **state) {
     }
     if (rounds(2000) == 2000) {
         assert_int_equal(drawn & later, later);
+        assert_int_equal(edges, EDGES); /* rare, but there */
     }
 }
 
