@@ -1,4 +1,6 @@
-/* Help pages: name, synopsis, description, options from the option table, exit status, examples. */
+/* Help pages and the man page, from the same texts: name, synopsis, description, options from the option table, exit
+ * status, examples. */
+#include <attn/base.h>
 #include <string.h>
 
 #include "options.h"
@@ -7,6 +9,8 @@
 #define OPTION_COLUMN 25
 
 /* Everything about the program and its figures. */
+static const char program_summary[] = "what BLAS buys for attention on this machine";
+
 static const char program_text[] =
     "Times scaled dot-product attention on this machine and shows what BLAS buys: the textbook loops and the same "
     "loops in a cache-friendly order against the engines of libattn. Without a subcommand it runs the sweep.\n"
@@ -85,6 +89,20 @@ static const grammar_entry grammar_options[] = {
     {0},
 };
 
+static const char problem_examples[] = "q1024d64\n"
+                                       "b1h12q1024k1024d64,causal\n"
+                                       "b1h32/8q1k4096d128,br\n"
+                                       "b2h8/2q5k1000d64v32,br,causal,kvlens=1000:17,layout=blhd,lse,seed=7";
+
+static const char environment_text[] =
+    "ATTN_MAX_ISA=generic, neon, avx2 or avx512 caps the instruction set of the library's kernels; the ceilings are "
+    "measured with all that the CPU has. The BLAS library is the one that the loader finds: LD_LIBRARY_PATH chooses.";
+
+static const char exit_text[] =
+    "0: all went well. 1: an engine disagrees with the oracle, something failed on the way, "
+    "or nothing could be timed. 2: a mistake in the arguments or a file that cannot be written, told in "
+    "one line.";
+
 static const char *const description[SUB_COUNT] = {
     [SUB_SWEEP] =
         ("Runs the whole chain X -> Q, K, V -> Z for every d_model and length of a grid: X [length, d_model], three "
@@ -106,7 +124,9 @@ static const char *const description[SUB_COUNT] = {
     [SUB_EXPLAIN] = "Makes a plan and prints what it decided: engine, path, tiles, threads, workspace, and why.",
     [SUB_LIST] = "Prints the engines, the instruction sets in use, and the grid of the sweep.",
     [SUB_VERSION] = "Prints the versions of the program, the library and its BLAS, and jansson.",
-    [SUB_HELP] = "Prints the page of a subcommand, or an overview.",
+    [SUB_HELP] = ("Prints the page of a subcommand, the grammar of PROBLEM, or an overview. With --man the whole of it "
+                  "as one man "
+                  "page."),
 };
 
 static const char *const examples[SUB_COUNT] = {
@@ -122,8 +142,16 @@ static const char *const examples[SUB_COUNT] = {
     [SUB_EXPLAIN] = "attn-bench explain b1h12q1024k1024d64,causal --threads 2",
     [SUB_LIST] = "attn-bench list",
     [SUB_VERSION] = "attn-bench version",
-    [SUB_HELP] = "attn-bench help sweep",
+    [SUB_HELP] = ("attn-bench help sweep\n"
+                  "attn-bench help --man | man -l -"),
 };
+
+/* ---- Where a page goes: plain text, or the macros of man(7) ------------------------------------------------------ */
+
+typedef struct page {
+    FILE *out;
+    bool man;
+} page;
 
 /* Text in lines of at most TEXT_WIDTH columns, indented; the first line begins at column `used`. A newline in the text
  * starts a new paragraph. */
@@ -152,95 +180,216 @@ static void print_wrapped(const char *text, int indent, int used, FILE *out) {
     fputc('\n', out);
 }
 
-static void print_section(const char *title, const char *text, FILE *out) {
-    fprintf(out, "\n%s\n", title);
-    print_wrapped(text, 4, 0, out);
-}
-
-static void print_options(unsigned subcommands, FILE *out) {
-    fprintf(out, "\nOPTIONS\n");
-    for (const option_entry *e = option_table; e->name; e++) {
-        if (!(e->subcommands & subcommands))
-            continue;
-        int used = fprintf(out, "    --%s%s%s", e->name, e->argument ? " " : "", e->argument ? e->argument : "");
-        used += fprintf(out, "%*s", used < OPTION_COLUMN ? OPTION_COLUMN - used : 1, "");
-        print_wrapped(e->help, OPTION_COLUMN, used, out);
-    }
-}
-
-static void print_grammar(const char *title, const grammar_entry *list, FILE *out) {
-    fprintf(out, "\n%s\n", title);
-    for (const grammar_entry *e = list; e->form; e++) {
-        int used = fprintf(out, "    %s", e->form);
-        /* A long form has a line of its own. */
-        if (used + 2 > OPTION_COLUMN) {
-            fputc('\n', out);
-            used = 0;
+/* n characters of text as roff has them: none of them a request, an escape or a quote that is made prettier. */
+static void print_roff(const char *text, int n, FILE *out) {
+    for (int i = 0; i < n; i++)
+        switch (text[i]) {
+        case '\\':
+            fputs("\\e", out);
+            break;
+        case '-':
+            fputs("\\-", out);
+            break;
+        case '~':
+            fputs("\\(ti", out);
+            break;
+        case '^':
+            fputs("\\(ha", out);
+            break;
+        case '\'':
+            fputs("\\(aq", out);
+            break;
+        case '.':
+            fputs(i == 0 || text[i - 1] == '\n' ? "\\&." : ".", out);
+            break;
+        default:
+            fputc(text[i], out);
         }
-        if (used)
-            used += fprintf(out, "%*s", OPTION_COLUMN - used, "");
-        print_wrapped(e->meaning, OPTION_COLUMN, used, out);
+}
+
+/* Paragraphs, one per line of the text. */
+static void print_roff_paragraphs(const char *text, FILE *out) {
+    while (*text) {
+        int n = (int)strcspn(text, "\n");
+        print_roff(text, n, out);
+        text += n + (text[n] == '\n');
+        fputs(*text ? "\n.PP\n" : "\n", out);
     }
 }
 
-static void print_examples(const char *lines, FILE *out) {
-    fprintf(out, "\nEXAMPLES\n");
+static void put_section(const page *p, const char *title) {
+    fprintf(p->out, p->man ? ".SH %s\n" : "\n%s\n", title);
+}
+
+static void put_text(const page *p, const char *text) {
+    if (p->man)
+        print_roff_paragraphs(text, p->out);
+    else
+        print_wrapped(text, 4, 0, p->out);
+}
+
+/* A form (an option, a word of the grammar, a subcommand) and what it means. */
+static void put_entry(const page *p, const char *form, const char *meaning) {
+    if (p->man) {
+        fputs(".TP\n\\fB", p->out);
+        print_roff(form, (int)strlen(form), p->out);
+        fputs("\\fR\n", p->out);
+        print_roff_paragraphs(meaning, p->out);
+        return;
+    }
+    int used = fprintf(p->out, "    %s", form);
+    /* A long form has a line of its own. */
+    if (used + 2 > OPTION_COLUMN) {
+        fputc('\n', p->out);
+        used = 0;
+    }
+    if (used)
+        used += fprintf(p->out, "%*s", OPTION_COLUMN - used, "");
+    print_wrapped(meaning, OPTION_COLUMN, used, p->out);
+}
+
+/* Lines as they stand: commands. */
+static void put_lines(const page *p, const char *lines) {
+    if (p->man)
+        fputs(".PP\n.nf\n.RS 4\n", p->out);
     while (*lines) {
         int n = (int)strcspn(lines, "\n");
-        fprintf(out, "    %.*s\n", n, lines);
+        if (p->man)
+            print_roff(lines, n, p->out);
+        else
+            fprintf(p->out, "    %.*s", n, lines);
+        fputc('\n', p->out);
         lines += n + (lines[n] == '\n');
     }
+    if (p->man)
+        fputs(".RE\n.fi\n", p->out);
 }
 
-static const char exit_text[] =
-    "0: all went well. 1: an engine disagrees with the oracle, something failed on the way, "
-    "or nothing could be timed. 2: a mistake in the arguments or a file that cannot be written, told in "
-    "one line.";
+static void put_section_text(const page *p, const char *title, const char *text) {
+    put_section(p, title);
+    put_text(p, text);
+}
+
+/* ---- Parts of pages ---------------------------------------------------------------------------------------------- */
+
+static const char *option_form(const option_entry *e, char *text, size_t size) {
+    snprintf(text, size, "--%s%s%s", e->name, e->argument ? " " : "", e->argument ? e->argument : "");
+    return text;
+}
+
+static const char *subcommand_form(const subcommand_entry *s, char *text, size_t size) {
+    snprintf(text, size, "%s%s%s", s->name, s->operand ? " " : "", s->operand ? s->operand : "");
+    return text;
+}
+
+static void put_options(const page *p, unsigned subcommands) {
+    char form[64];
+    put_section(p, "OPTIONS");
+    for (const option_entry *e = option_table; e->name; e++)
+        if (e->subcommands & subcommands)
+            put_entry(p, option_form(e, form, sizeof form), e->help);
+}
+
+static void put_grammar(const page *p) {
+    put_text(p, grammar_text);
+    put_section(p, p->man ? "PROBLEM: SIZES" : "SIZES");
+    for (const grammar_entry *e = sizes; e->form; e++)
+        put_entry(p, e->form, e->meaning);
+    put_section(p, p->man ? "PROBLEM: OPTIONS" : "OPTIONS");
+    for (const grammar_entry *e = grammar_options; e->form; e++)
+        put_entry(p, e->form, e->meaning);
+}
+
+/* ---- Pages ------------------------------------------------------------------------------------------------------- */
 
 static void print_program(FILE *out) {
-    fprintf(out, "NAME\n    attn-bench - what BLAS buys for attention on this machine\n");
+    page p = {.out = out};
+    char form[64];
+    fprintf(out, "NAME\n    attn-bench - %s\n", program_summary);
     fprintf(out, "\nSYNOPSIS\n    attn-bench [SUBCOMMAND] [OPTION]... [PROBLEM]\n");
-    print_section("DESCRIPTION", program_text, out);
-    fprintf(out, "\nSUBCOMMANDS\n");
-    for (int id = 0; id < SUB_COUNT; id++) {
-        const subcommand_entry *s = &subcommand_table[id];
-        int used = fprintf(out, "    %s%s%s", s->name, s->operand ? " " : "", s->operand ? s->operand : "");
-        fprintf(out, "%*s%s\n", OPTION_COLUMN - used, "", s->summary);
-    }
-    fprintf(out,
-            "    attn-bench help SUBCOMMAND prints its page with all options, help problem the grammar of PROBLEM.\n");
-    print_section("PROBLEM", problem_text, out);
-    print_section("FIGURES", figures_text, out);
-    print_section("EXIT STATUS", exit_text, out);
-    print_examples(examples[SUB_SWEEP], out);
+    put_section_text(&p, "DESCRIPTION", program_text);
+    put_section(&p, "SUBCOMMANDS");
+    for (int id = 0; id < SUB_COUNT; id++)
+        put_entry(&p, subcommand_form(&subcommand_table[id], form, sizeof form), subcommand_table[id].summary);
+    put_text(&p, "attn-bench help SUBCOMMAND prints its page with all options, help problem the grammar of PROBLEM.");
+    put_section_text(&p, "PROBLEM", problem_text);
+    put_section_text(&p, "FIGURES", figures_text);
+    put_section_text(&p, "ENVIRONMENT", environment_text);
+    put_section_text(&p, "EXIT STATUS", exit_text);
+    put_section(&p, "EXAMPLES");
+    put_lines(&p, examples[SUB_SWEEP]);
 }
 
 static void print_page(subcommand_id id, FILE *out) {
+    page p = {.out = out};
+    char form[64];
     const subcommand_entry *s = &subcommand_table[id];
     fprintf(out, "NAME\n    attn-bench %s - %s\n", s->name, s->summary);
-    fprintf(out, "\nSYNOPSIS\n    attn-bench %s%s%s [OPTION]...\n", s->name, s->operand ? " " : "",
-            s->operand ? s->operand : "");
-    print_section("DESCRIPTION", description[id], out);
-    print_options(1u << id, out);
-    if (s->operand && s->operand[0] != '[')
-        print_section("PROBLEM", problem_text, out);
+    fprintf(out, "\nSYNOPSIS\n    attn-bench %s [OPTION]...\n", subcommand_form(s, form, sizeof form));
+    put_section_text(&p, "DESCRIPTION", description[id]);
+    put_options(&p, 1u << id);
+    if (s->operand && strcmp(s->operand, "PROBLEM") == 0)
+        put_section_text(&p, "PROBLEM", problem_text);
     if (id == SUB_SWEEP || id == SUB_SDPA)
-        print_section("FIGURES", figures_text, out);
-    print_section("EXIT STATUS", exit_text, out);
-    print_examples(examples[id], out);
+        put_section_text(&p, "FIGURES", figures_text);
+    put_section_text(&p, "EXIT STATUS", exit_text);
+    put_section(&p, "EXAMPLES");
+    put_lines(&p, examples[id]);
 }
 
 static void print_problem_page(FILE *out) {
+    page p = {.out = out};
     fprintf(out, "NAME\n    PROBLEM - the string that describes an attention problem\n");
     fprintf(out, "\nSYNOPSIS\n    [bN][hN[/M]]qN[kN]dN[vN][,OPTION]...\n");
-    print_section("DESCRIPTION", grammar_text, out);
-    print_grammar("SIZES", sizes, out);
-    print_grammar("OPTIONS", grammar_options, out);
-    print_examples("q1024d64\n"
-                   "b1h12q1024k1024d64,causal\n"
-                   "b1h32/8q1k4096d128,br\n"
-                   "b2h8/2q5k1000d64v32,br,causal,kvlens=1000:17,layout=blhd,lse,seed=7",
-                   out);
+    put_section(&p, "DESCRIPTION");
+    put_grammar(&p);
+    put_section(&p, "EXAMPLES");
+    put_lines(&p, problem_examples);
+}
+
+/* The subcommands that know an option: "sweep, sdpa: ". Nothing when all do. */
+static void put_option_with_owners(const page *p, const option_entry *e) {
+    char form[64], text[768] = "";
+    bool all = true;
+    for (int id = 0; id < SUB_COUNT; id++) {
+        size_t used = strlen(text);
+        if (e->subcommands & 1u << id)
+            snprintf(text + used, sizeof text - used, "%s%s", used ? ", " : "", subcommand_table[id].name);
+        else
+            all = false;
+    }
+    size_t used = all ? 0 : strlen(text);
+    snprintf(text + used, sizeof text - used, "%s%s", used ? ": " : "", e->help);
+    put_entry(p, option_form(e, form, sizeof form), text);
+}
+
+void help_print_man(FILE *out) {
+    page p = {.out = out, .man = true};
+    char form[64];
+    fprintf(out, ".TH ATTN\\-BENCH 1 \"\" \"libattn %d.%d.%d\" \"User Commands\"\n", ATTN_VERSION_MAJOR,
+            ATTN_VERSION_MINOR, ATTN_VERSION_PATCH);
+    fprintf(out, ".SH NAME\nattn\\-bench \\- %s\n", program_summary);
+    put_section(&p, "SYNOPSIS");
+    for (int id = 0; id < SUB_COUNT; id++)
+        fprintf(out, "%s\\fBattn\\-bench\\fR %s [OPTION]...\n", id ? ".br\n" : "",
+                subcommand_form(&subcommand_table[id], form, sizeof form));
+    put_section_text(&p, "DESCRIPTION", program_text);
+    put_section(&p, "SUBCOMMANDS");
+    for (int id = 0; id < SUB_COUNT; id++) {
+        fprintf(out, ".SS %s\n", subcommand_form(&subcommand_table[id], form, sizeof form));
+        put_text(&p, description[id]);
+        put_lines(&p, examples[id]);
+    }
+    put_section(&p, "OPTIONS");
+    put_text(&p, "Each with the subcommands that know it.");
+    for (const option_entry *e = option_table; e->name; e++)
+        put_option_with_owners(&p, e);
+    put_section(&p, "PROBLEM");
+    put_grammar(&p);
+    put_lines(&p, problem_examples);
+    put_section_text(&p, "FIGURES", figures_text);
+    put_section_text(&p, "ENVIRONMENT", environment_text);
+    put_section_text(&p, "EXIT STATUS", exit_text);
 }
 
 bool help_print(const char *name, FILE *out) {

@@ -12,6 +12,12 @@ support_case *parse_problem(const bench_options *options) {
 }
 
 static int sub_help(const bench_options *options) {
+    if (options->man) {
+        if (options->operand)
+            usage_error("help --man %s: the man page has all pages, it takes no name", options->operand);
+        help_print_man(stdout);
+        return 0;
+    }
     if (help_print(options->operand, stdout))
         return 0;
     usage_error(

@@ -45,6 +45,7 @@ enum {
     KEY_JSON,
     KEY_CSV,
     KEY_QUIET,
+    KEY_MAN,
     KEY_HELP,
     KEY_VERSION
 };
@@ -72,6 +73,7 @@ const option_entry option_table[] = {
      "standard error"},
     {"csv", "FILE", KEY_CSV, SWEEP | SDPA, "write results as CSV; - as above"},
     {"quiet", NULL, KEY_QUIET, SWEEP | SDPA | CHECK, "no progress bar, no machine header, no remarks"},
+    {"man", NULL, KEY_MAN, 1u << SUB_HELP, "all pages as one man page, as it is installed"},
     {"help", NULL, KEY_HELP, EVERY, "this page"},
     {"version", NULL, KEY_VERSION, EVERY, "versions"},
     {0},
@@ -290,6 +292,9 @@ static void take_option(const option_entry *entry, const char *value, bench_opti
         break;
     case KEY_QUIET:
         o->quiet = true;
+        break;
+    case KEY_MAN:
+        o->man = true;
         break;
     }
 }

@@ -20,7 +20,7 @@ typedef struct bench_options {
     int threads;
     number_list d_model, len;
     double budget; /* seconds; 0 = not given */
-    bool full, quiet;
+    bool full, quiet, man;
     uint64_t seed;
     const char *json, *csv; /* NULL = not given, "-" = standard output */
     int repeat;             /* fewest samples; 0 = not given */
@@ -58,6 +58,8 @@ void options_check_files(const bench_options *options);
 /* help.c: the page of one subcommand, of the grammar for "problem", or of the program for NULL.
  * False when there is no such page. */
 bool help_print(const char *name, FILE *out);
+/* All pages as one man page, in the macros of man(7). */
+void help_print_man(FILE *out);
 
 /* ---- The tables, for help.c -------------------------------------------------------------------------------------- */
 

@@ -1,12 +1,13 @@
 """attn-bench from outside: the worked example, checks, results for programs, mistakes in the arguments, a tiny sweep.
 
-usage: program_test.py PATH_OF_ATTN_BENCH
+usage: program_test.py PATH_OF_ATTN_BENCH [PATH_OF_ITS_MAN_PAGE]
 """
 
 import csv
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,7 +15,10 @@ import time
 import unittest
 
 BENCH = sys.argv.pop(1)
+MAN_PAGE = sys.argv.pop(1) if len(sys.argv) > 1 and sys.argv[1].endswith(".1") else None
 HERE = os.path.dirname(os.path.abspath(__file__))
+
+SUBCOMMANDS = ["sweep", "sdpa", "check", "example", "explain", "list", "version", "help"]
 
 # What users of the results may rely on.
 RESULT_FIELDS = (
@@ -115,7 +119,7 @@ class ProgramTest(unittest.TestCase):
             "sweep --len 64:32:x2", "sweep --len 64:128:x1", "sweep --d-model 100", "--d-model 0", "sweep --budget 0",
             "sweep --budget nan", "sdpa q4d8 --engine foo", "sdpa q4d8 --engine", "sdpa q4d8 --dtype f16",
             "sdpa q4d8 --threads 0", "sdpa q4d8 --threads 1e3", "sdpa q4d8 --repeat 0", "sdpa q4d8 --min-time -1",
-            "sdpa q4d8 --len 64", "sdpa q4d8 --json - --csv -", "sweep --seed -1", "check q4d8 -x",
+            "sdpa q4d8 --len 64", "help --man sweep", "sweep --man", "sdpa q4d8 --json - --csv -", "sweep --seed -1", "check q4d8 -x",
             "explain q4d8 --engine cache",
         ]
         for mistake in mistakes:
@@ -203,8 +207,7 @@ class ProgramTest(unittest.TestCase):
             self.assertRegex(done.stdout, r"(?m)^    (.*[ ,])?" + word)
 
     def test_help_and_lists(self):
-        names = ["sweep", "sdpa", "check", "example", "explain", "list", "version", "help"]
-        for name in names:
+        for name in SUBCOMMANDS:
             for arguments in (["help", name], [name, "--help"]):
                 done = run(*arguments)
                 self.assert_ends(done, 0)
@@ -212,11 +215,27 @@ class ProgramTest(unittest.TestCase):
                     self.assertIn("\n" + section + "\n", "\n" + done.stdout)
                 self.assertLessEqual(max(map(len, done.stdout.splitlines())), 100)
         overview = run("--help").stdout
-        for name in names:
+        for name in SUBCOMMANDS:
             self.assertIn("\n    " + name, overview)
         self.assertIn("libattn", run("--version").stdout)
         self.assertIn("fused", run("list").stdout)
         self.assertRegex(run("explain", "b1h2q64k64d16,causal").stdout, "engine: ")
+
+    def test_man_page_has_everything(self):
+        man = run("help", "--man")
+        self.assert_ends(man, 0)
+        if MAN_PAGE:
+            with open(MAN_PAGE, encoding="utf-8") as built:
+                self.assertEqual(built.read(), man.stdout)
+        text = man.stdout.replace("\\-", "-")
+        for name in SUBCOMMANDS:
+            self.assertRegex(text, r"(?m)^\.SS " + name + r"\b")
+            for option in re.findall(r"(?m)^    (--[a-z-]+)", run("help", name).stdout):
+                self.assertRegex(text, r"(?m)^\.TP\n\\fB" + option + r"\b")
+        self.assertIn("mask_len=N", text)
+        if shutil.which("groff"):
+            lint = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z"], input=man.stdout, capture_output=True, text=True)
+            self.assertEqual(lint.stderr, "")
 
     def test_tiny_sweep(self):
         with tempfile.TemporaryDirectory() as folder:
