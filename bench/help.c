@@ -100,7 +100,8 @@ static const char environment_text[] =
 
 static const char exit_text[] =
     "0: all went well. 1: an engine disagrees with the oracle, something failed on the way, "
-    "or nothing could be timed. 2: a mistake in the arguments or a file that cannot be written, told in "
+    "or nothing could be timed; compare: a regression. 2: a mistake in the arguments or a file that cannot be read or "
+    "written, told in "
     "one line.";
 
 static const char *const description[SUB_COUNT] = {
@@ -119,6 +120,16 @@ static const char *const description[SUB_COUNT] = {
         ("Runs each engine in each precision once and compares every number of every row with the oracle. One "
          "line each: PASS, FAIL with the place and a line that repeats it, or SKIP with the sentence of the "
          "library that refuses it. Exit status 1 when one fails or none could be checked."),
+    [SUB_COMPARE] =
+        ("Compares the median times of two files that sweep or sdpa wrote with --json, for points (problem, engine, "
+         "precision, threads) that are in both. A change is taken for one when |ln(new / old)| is beyond the spreads "
+         "of "
+         "both, sqrt(old^2 + new^2), and both were repeated three times or more.\n"
+         "For each engine, precision and number of threads the points are pairs: the mean of ln(new / old) with its 95 "
+         "% "
+         "interval by Student's t shows a change that is too small for any single point.\n"
+         "A regression is a change of a point to more than the bound, a mean beyond the bound whose interval is on the "
+         "slow side, or a point that fails its check now. Machines that differ and points of one file only are named."),
     [SUB_EXAMPLE] = ("Three tokens, d_model 2: prints E, P, X, Q, K, V, QK, S, A and Z with four decimals, from one "
                      "traced call in double. Small enough to follow by hand."),
     [SUB_EXPLAIN] = "Makes a plan and prints what it decided: engine, path, tiles, threads, workspace, and why.",
@@ -138,6 +149,9 @@ static const char *const examples[SUB_COUNT] = {
                   "attn-bench sdpa b1h12q1024k1024d64,causal --engine all --threads 2"),
     [SUB_CHECK] = ("attn-bench check b2h6/3q37k53d17v11,causal,br,lse\n"
                    "attn-bench check b1h2q64k64d16 --engine fused --dtype f64"),
+    [SUB_COMPARE] = ("attn-bench sweep --json old.json\n"
+                     "attn-bench sweep --json new.json\n"
+                     "attn-bench compare old.json new.json --bound 5%"),
     [SUB_EXAMPLE] = "attn-bench example",
     [SUB_EXPLAIN] = "attn-bench explain b1h12q1024k1024d64,causal --threads 2",
     [SUB_LIST] = "attn-bench list",

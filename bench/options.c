@@ -14,12 +14,15 @@
 
 /* ---- Tables ------------------------------------------------------------------------------------------------------ */
 
+#define SOME_PROBLEM "b1h12q1024k1024d64,causal"
+
 const subcommand_entry subcommand_table[SUB_COUNT] = {
     [SUB_SWEEP] = {"sweep", NULL, "naive against BLAS over growing d_model and length (the default)"},
-    [SUB_SDPA] = {"sdpa", "PROBLEM", "time one attention problem"},
-    [SUB_CHECK] = {"check", "PROBLEM", "compare all rows of one problem with the oracle"},
+    [SUB_SDPA] = {"sdpa", "PROBLEM", "time one attention problem", SOME_PROBLEM},
+    [SUB_CHECK] = {"check", "PROBLEM", "compare all rows of one problem with the oracle", SOME_PROBLEM},
+    [SUB_COMPARE] = {"compare", "OLD NEW", "two files of --json: what became slower or faster", "old.json new.json"},
     [SUB_EXAMPLE] = {"example", NULL, "a worked example: all ten matrices of three tokens"},
-    [SUB_EXPLAIN] = {"explain", "PROBLEM", "what the library decides for a problem, and why"},
+    [SUB_EXPLAIN] = {"explain", "PROBLEM", "what the library decides for a problem, and why", SOME_PROBLEM},
     [SUB_LIST] = {"list", NULL, "engines, instruction sets and the grid of the sweep"},
     [SUB_VERSION] = {"version", NULL, "versions of program, library and BLAS"},
     [SUB_HELP] = {"help", "[PAGE]", "this help, the page of a subcommand, or help problem: the grammar of PROBLEM"},
@@ -28,6 +31,7 @@ const subcommand_entry subcommand_table[SUB_COUNT] = {
 #define SWEEP (1u << SUB_SWEEP)
 #define SDPA (1u << SUB_SDPA)
 #define CHECK (1u << SUB_CHECK)
+#define COMPARE (1u << SUB_COMPARE)
 #define EXPLAIN (1u << SUB_EXPLAIN)
 #define EVERY ((1u << SUB_COUNT) - 1)
 
@@ -44,6 +48,8 @@ enum {
     KEY_SEED,
     KEY_JSON,
     KEY_CSV,
+    KEY_BOUND,
+    KEY_ALL,
     KEY_QUIET,
     KEY_MAN,
     KEY_HELP,
@@ -72,6 +78,8 @@ const option_entry option_table[] = {
      "write results as JSON; - is standard output, and the text then goes to "
      "standard error"},
     {"csv", "FILE", KEY_CSV, SWEEP | SDPA, "write results as CSV; - as above"},
+    {"bound", "PERCENT", KEY_BOUND, COMPARE, "more time than this is a regression, default 5%"},
+    {"all", NULL, KEY_ALL, COMPARE, "print every point, changed or not, and name all that only one file has"},
     {"quiet", NULL, KEY_QUIET, SWEEP | SDPA | CHECK, "no progress bar, no machine header, no remarks"},
     {"man", NULL, KEY_MAN, 1u << SUB_HELP, "all pages as one man page, as it is installed"},
     {"help", NULL, KEY_HELP, EVERY, "this page"},
@@ -128,6 +136,15 @@ static double parse_seconds(const char *option, const char *text) {
     if (end == text || *end || !(value >= 0) || value > 1e6)
         usage_error("--%s %s: a number of seconds from 0 to 1000000 is needed", option, text);
     return value;
+}
+
+/* "5%" or "5" as 0.05. */
+static double parse_percent(const char *option, const char *text) {
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || strcmp(end + (*end == '%'), "") != 0 || !(value >= 0) || value > 1000)
+        usage_error("--%s %s: a percentage from 0%% to 1000%% is needed, such as 5%%", option, text);
+    return value / 100;
 }
 
 static uint64_t parse_seed(const char *text) {
@@ -290,6 +307,12 @@ static void take_option(const option_entry *entry, const char *value, bench_opti
     case KEY_CSV:
         o->csv = value;
         break;
+    case KEY_BOUND:
+        o->bound = parse_percent(entry->name, value);
+        break;
+    case KEY_ALL:
+        o->all = true;
+        break;
     case KEY_QUIET:
         o->quiet = true;
         break;
@@ -336,12 +359,14 @@ static const option_entry *find_option(int key) {
 
 static void check_operands(subcommand_id sub, int count, char **operands, bench_options *o) {
     const subcommand_entry *s = &subcommand_table[sub];
-    int allowed = s->operand ? 1 : 0;
+    int allowed = !s->operand ? 0 : strchr(s->operand, ' ') ? 2 : 1;
     if (count > allowed)
         usage_error("%s: '%s' is one argument too many (see attn-bench help %s)", s->name, operands[allowed], s->name);
-    if (s->operand && s->operand[0] != '[' && count == 0)
-        usage_error("%s: a %s is needed, such as %s b1h12q1024k1024d64,causal", s->name, s->operand, s->name);
-    o->operand = count ? operands[0] : NULL;
+    if (s->operand && s->operand[0] != '[' && count < allowed)
+        usage_error("%s: %s %s needed, such as %s %s", s->name, s->operand, allowed > 1 ? "are" : "is", s->name,
+                    s->such_as);
+    o->operand = count > 0 ? operands[0] : NULL;
+    o->second = count > 1 ? operands[1] : NULL;
     if (o->json && o->csv && strcmp(o->json, "-") == 0 && strcmp(o->csv, "-") == 0)
         usage_error("--json and --csv cannot both be standard output");
 }
@@ -355,7 +380,7 @@ static void describe_word(char **words, char *text, size_t size) {
 }
 
 subcommand_id options_parse(int argc, char **argv, bench_options *o) {
-    *o = (bench_options){.threads = 1, .seed = 1, .min_time = -1};
+    *o = (bench_options){.threads = 1, .seed = 1, .min_time = -1, .bound = 0.05};
     bool named;
     subcommand_id sub = take_subcommand(argc, argv, &named);
     int first = named; /* words before those that belong to the subcommand */

@@ -14,13 +14,15 @@ typedef struct number_list {
 } number_list;
 
 typedef struct bench_options {
-    const char *operand; /* PROBLEM, or what help is about; NULL = none */
+    const char *operand; /* PROBLEM, OLD of compare, or what help is about; NULL = none */
+    const char *second;  /* NEW of compare */
     unsigned engines;    /* ENGINE_BIT; 0 = not given */
     unsigned dtypes;     /* bits 1 << attn_dtype; 0 = not given */
     int threads;
     number_list d_model, len;
     double budget; /* seconds; 0 = not given */
-    bool full, quiet, man;
+    double bound;  /* of compare: 0.05 is 5 % */
+    bool full, quiet, man, all;
     uint64_t seed;
     const char *json, *csv; /* NULL = not given, "-" = standard output */
     int repeat;             /* fewest samples; 0 = not given */
@@ -31,6 +33,7 @@ typedef enum subcommand_id {
     SUB_SWEEP,
     SUB_SDPA,
     SUB_CHECK,
+    SUB_COMPARE,
     SUB_EXAMPLE,
     SUB_EXPLAIN,
     SUB_LIST,
@@ -71,8 +74,9 @@ typedef struct option_entry {
 } option_entry;
 
 typedef struct subcommand_entry {
-    const char *name, *operand; /* operand NULL = none, "[X]" = optional */
+    const char *name, *operand; /* operand NULL = none, "[X]" = optional, "X Y" = two */
     const char *summary;
+    const char *such_as; /* an operand */
 } subcommand_entry;
 
 extern const option_entry option_table[]; /* ends with name NULL */

@@ -18,7 +18,7 @@ BENCH = sys.argv.pop(1)
 MAN_PAGE = sys.argv.pop(1) if len(sys.argv) > 1 and sys.argv[1].endswith(".1") else None
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-SUBCOMMANDS = ["sweep", "sdpa", "check", "example", "explain", "list", "version", "help"]
+SUBCOMMANDS = ["sweep", "sdpa", "check", "compare", "example", "explain", "list", "version", "help"]
 
 # What users of the results may rely on.
 RESULT_FIELDS = (
@@ -31,6 +31,117 @@ MACHINE_FIELDS = "cores instruction_set date blas blas_name blas_version blas_co
 
 def run(*arguments):
     return subprocess.run([BENCH, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def synthetic(points, **machine):
+    """A file of --json with the given points: (engine, length, median, spread, repeats)."""
+    results = [{"problem": f"h2q{n}d64", "kind": "sdpa", "engine": engine, "dtype": "f32", "threads": 1, "ms_median": ms,
+                "spread": spread, "repeats": repeats, "sampled": False} for engine, n, ms, spread, repeats in points]
+    return {"machine": {"cpu": "A", "cores": 2, "date": "today", **machine}, "peaks": [], "results": results, "not_timed": []}
+
+
+class CompareTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def write(self, name, content):
+        path = os.path.join(self.folder.name, name)
+        with open(path, "w", encoding="utf-8") as out:
+            out.write(content if isinstance(content, str) else json.dumps(content))
+        return path
+
+    def compare(self, old, new, *options):
+        return run("compare", self.write("old.json", old), self.write("new.json", new), *options)
+
+    def test_what_the_bench_writes_equals_itself(self):
+        file = os.path.join(self.folder.name, "results.json")
+        self.assertEqual(run("sdpa", "h2q64d16", "--min-time", "0.01", "--json", file).returncode, 0)
+        done = run("compare", file, file)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("4 points in both, 0 changed beyond their spread", done.stdout)
+        self.assertNotIn("differ", done.stdout)
+        self.assertEqual(len(re.findall(r"(?m)^ +\+0\.0%.* sdpa ", run("compare", file, file, "--all").stdout)), 4)
+
+    def test_a_change_counts_beyond_spread_and_bound(self):
+        old = synthetic([("fused", 64, 10, 0.02, 9), ("fused", 128, 20, 0.02, 9)])
+        cases = [
+            # new times, options, status, words
+            ((10, 20), (), 0, "0 changed"),
+            ((10.2, 20), (), 0, "0 changed"),  # within the spread of both, 2.8 %
+            ((10.4, 20), (), 0, "1 changed beyond their spread, 0 of them slower"),
+            ((11, 20), (), 1, "1 changed beyond their spread, 1 of them slower by more than 5 %"),
+            ((11, 20), ("--bound", "12%"), 0, "no regression"),
+            ((11, 20), ("--bound", "9.9"), 1, "REGRESSION"),
+            ((8, 16), (), 0, "2 changed beyond their spread, 0 of them slower"),
+        ]
+        for times, options, status, words in cases:
+            with self.subTest(times=times, options=options):
+                new = synthetic([("fused", 64, times[0], 0.02, 9), ("fused", 128, times[1], 0.02, 9)])
+                done = self.compare(old, new, *options)
+                self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+                self.assertIn(words, done.stdout)
+
+    def test_noise_and_few_repeats_are_no_regression(self):
+        for spread, repeats in ((0.5, 9), (None, 1), (0.001, 2)):
+            done = self.compare(synthetic([("blas", 64, 10, spread, repeats)]), synthetic([("blas", 64, 13, spread, repeats)]))
+            self.assertEqual(done.returncode, 0, done.stdout)
+            self.assertIn("0 changed", done.stdout)
+
+    def test_many_small_changes_are_one(self):
+        lengths = range(64, 64 + 12)
+        old = synthetic([("blas", n, 10, 0.2, 5) for n in lengths] + [("fused", n, 10, 0.2, 5) for n in lengths])
+        new = synthetic([("blas", n, 10.8 + 0.01 * (n % 3), 0.2, 5) for n in lengths] +
+                        [("fused", n, 10 + (n % 2 - 0.5), 0.2, 5) for n in lengths])
+        done = self.compare(old, new)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^blas .*\+8\.\d%.* !!$")
+        self.assertIn("24 points in both, 0 changed", done.stdout)
+        self.assertIn("1 engine slower in the mean", done.stdout)
+        self.assertEqual(self.compare(old, new, "--bound", "10%").returncode, 0)
+
+    def test_what_only_one_file_has_is_named(self):
+        old = synthetic([("blas", 64, 10, 0.02, 9), ("blas", 65, 10, 0.02, 9)])
+        new = synthetic([("blas", 64, 10, 0.02, 9), ("blas", 66, 10, 0.02, 9)], cpu="B", cores=4)
+        done = self.compare(old, new)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertRegex(done.stdout, r"only in old:\n  blas sdpa h2q65d64")
+        self.assertRegex(done.stdout, r"only in new:\n  blas sdpa h2q66d64")
+        self.assertIn("machines differ: cpu: old 'A', new 'B'", done.stdout)
+        self.assertIn("machines differ: cores: old 2, new 4", done.stdout)
+        self.assertNotIn("differ: date", done.stdout)
+
+    def test_a_point_that_fails_now_is_a_regression(self):
+        old = synthetic([("blas", 64, 10, 0.02, 9), ("fused", 64, 10, 0.02, 9)])
+        new = synthetic([("blas", 64, 10, 0.02, 9)])
+        new["not_timed"] = [{"problem": "h2q64d64", "kind": "sdpa", "engine": "fused", "dtype": "f32", "threads": 1,
+                             "state": "failed", "reason": "disagrees"}]
+        done = self.compare(old, new)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("fused sdpa h2q64d64, f32, 1 thread (failed in the other)", done.stdout)
+
+    def test_nothing_in_common_fails(self):
+        done = self.compare(synthetic([("blas", 64, 10, 0.02, 9)]), synthetic([("blas", 65, 10, 0.02, 9)]))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("nothing was compared", done.stdout)
+
+    def test_malformed_files_are_refused_in_one_line(self):
+        good = synthetic([("blas", 64, 10, 0.02, 9)])
+        twice = synthetic([("blas", 64, 10, 0.02, 9)] * 2)
+        contents = ["", "{", "[]", "3", "{}", '{"results": []}', '{"machine": {}, "results": {}}', twice,
+                    '{"machine": {}, "machine": {}, "results": []}', '{"machine": {}, "results": [3]}']
+        for key, value in (("ms_median", 0), ("ms_median", "1"), ("ms_median", None), ("problem", 3), ("threads", 0),
+                           ("repeats", -1), ("engine", None)):
+            bad = synthetic([("blas", 64, 10, 0.02, 9)])
+            bad["results"][0][key] = value
+            contents.append(bad)
+        for content in contents:
+            for first, second in ((content, good), (good, content)):
+                with self.subTest(content=content):
+                    done = self.compare(first, second)
+                    self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+                    self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+                    self.assertRegex(done.stderr, r"^attn-bench: compare .*(old|new)\.json")
 
 
 class ProgramTest(unittest.TestCase):
@@ -119,7 +230,9 @@ class ProgramTest(unittest.TestCase):
             "sweep --len 64:32:x2", "sweep --len 64:128:x1", "sweep --d-model 100", "--d-model 0", "sweep --budget 0",
             "sweep --budget nan", "sdpa q4d8 --engine foo", "sdpa q4d8 --engine", "sdpa q4d8 --dtype f16",
             "sdpa q4d8 --threads 0", "sdpa q4d8 --threads 1e3", "sdpa q4d8 --repeat 0", "sdpa q4d8 --min-time -1",
-            "sdpa q4d8 --len 64", "help --man sweep", "sweep --man", "sdpa q4d8 --json - --csv -", "sweep --seed -1", "check q4d8 -x",
+            "sdpa q4d8 --len 64", "help --man sweep", "sweep --man",
+            "compare", "compare a.json", "compare a b c", "compare a b --bound x", "compare a b --bound -1",
+            "compare a b --bound 5%%", "compare /no/file /no/file", "compare / /", "sdpa q4d8 --bound 5%", "sdpa q4d8 --json - --csv -", "sweep --seed -1", "check q4d8 -x",
             "explain q4d8 --engine cache",
         ]
         for mistake in mistakes:
