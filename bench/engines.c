@@ -170,7 +170,8 @@ bool engine_open(engine_run *run, engine_id id, const bench_case *c, int64_t max
                     "the cache-ordered loops do scale, causal, alignment and lengths, but no other option");
     if (!check(run, attn_problem_flops(p, d->q_lens, d->kv_lens, &run->attention_flops)))
         return false;
-    run->projection_flops = c->chain ? 3 * 2.0 * (double)p->q_len * (double)c->d_model * (double)c->d_model : 0;
+    double x_rows = (double)p->batch * (double)p->q_len;
+    run->projection_flops = c->chain ? 3 * 2.0 * x_rows * (double)c->d_model * (double)c->d_model : 0;
 
     run->sampled = facts[id].loops && simple && !d->q_lens && !d->kv_lens && max_rows > 0 && max_rows < p->q_len / 2;
     if (!(run->sampled ? open_sample(run, p->q_len, max_rows) : open_piece(run, 0, p->q_len)))
@@ -200,24 +201,31 @@ static int64_t share_begin(int64_t n, int worker, int workers) {
     return n * worker / workers;
 }
 
-/* One worker's part of the rows of each piece, by the loops. */
-static void project_by_loops(void *argument, int worker, int workers) {
-    engine_run *run = argument;
+/* Rows begin .. begin+rows-1 of X by all three matrices. */
+static void project_rows(engine_run *run, int64_t begin, int64_t rows) {
     const bench_case *c = run->c;
     bool textbook = run->id == ENGINE_NAIVE;
     int64_t d = c->d_model;
-    for (int i = 0; i < run->pieces; i++) {
-        int64_t begin = run->piece[i].first + share_begin(run->piece[i].count, worker, workers);
-        int64_t rows = run->piece[i].first + share_begin(run->piece[i].count, worker + 1, workers) - begin;
-        for (int m = 0; m < 3; m++) {
-            const void *x = at(c->dtype, c->x, begin * d);
-            void *y = at(c->dtype, c->qkv, begin * 3 * d + m * d);
-            if (c->dtype == ATTN_F32)
-                (textbook ? textbook_project_f32 : cache_ordered_project_f32)(rows, d, d, x, d, c->w[m], d, y, 3 * d);
-            else
-                (textbook ? textbook_project_f64 : cache_ordered_project_f64)(rows, d, d, x, d, c->w[m], d, y, 3 * d);
-        }
+    for (int m = 0; m < 3; m++) {
+        const void *x = at(c->dtype, c->x, begin * d);
+        void *y = at(c->dtype, c->qkv, begin * 3 * d + m * d);
+        if (c->dtype == ATTN_F32)
+            (textbook ? textbook_project_f32 : cache_ordered_project_f32)(rows, d, d, x, d, c->w[m], d, y, 3 * d);
+        else
+            (textbook ? textbook_project_f64 : cache_ordered_project_f64)(rows, d, d, x, d, c->w[m], d, y, 3 * d);
     }
+}
+
+/* One worker's part of the rows of each piece and member, by the loops. */
+static void project_by_loops(void *argument, int worker, int workers) {
+    engine_run *run = argument;
+    const attn_problem *whole = &run->c->data->problem_case->problem;
+    for (int64_t b = 0; b < whole->batch; b++)
+        for (int i = 0; i < run->pieces; i++) {
+            int64_t begin = share_begin(run->piece[i].count, worker, workers);
+            int64_t end = share_begin(run->piece[i].count, worker + 1, workers);
+            project_rows(run, b * whole->q_len + run->piece[i].first + begin, end - begin);
+        }
 }
 
 bool engine_project(void *argument) {
@@ -231,12 +239,13 @@ bool engine_project(void *argument) {
     }
     attn_context context = ATTN_CONTEXT_INIT;
     context.threads = c->threads;
-    int64_t rows = c->data->problem_case->problem.q_len, d = c->d_model, n = 3 * d;
+    int64_t batch = c->data->problem_case->problem.batch, rows = c->data->problem_case->problem.q_len;
+    int64_t d = c->d_model, n = 3 * d;
     if (c->dtype == ATTN_F32)
-        return check(run, attn_project_f32(&context, 1, rows, d, n, c->x, rows * d, d, c->w_packed, n, NULL, c->qkv,
+        return check(run, attn_project_f32(&context, batch, rows, d, n, c->x, rows * d, d, c->w_packed, n, NULL, c->qkv,
                                            rows * n, n));
-    return check(
-        run, attn_project_f64(&context, 1, rows, d, n, c->x, rows * d, d, c->w_packed, n, NULL, c->qkv, rows * n, n));
+    return check(run, attn_project_f64(&context, batch, rows, d, n, c->x, rows * d, d, c->w_packed, n, NULL, c->qkv,
+                                       rows * n, n));
 }
 
 /* ---- Attention by the cache-ordered loops ------------------------------------------------------------------------ */

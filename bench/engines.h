@@ -33,13 +33,13 @@ typedef struct bench_case {
     int threads;
     support_data *data; /* q, k, v, out and their problem; q_lens and kv_lens for attention alone */
 
-    /* The chain (batch 1) has these too; Q, K and V of `data` then point into `qkv`. */
+    /* The chain has these too; Q, K and V of `data` then point into `qkv`. */
     bool chain;
     int64_t d_model;
-    const void *x;           /* [q_len, d_model] */
+    const void *x;           /* [batch, q_len, d_model] */
     const void *w[3];        /* W_Q, W_K, W_V: [d_model, d_model] */
     const void *w_packed;    /* the same side by side: [d_model, 3 d_model] */
-    void *qkv;               /* [q_len, 3 d_model]: what the engine projects and attends to */
+    void *qkv;               /* [batch, q_len, 3 d_model]: what the engine projects and attends to */
     const void *qkv_checked; /* the library's projection, checked: K and V for sampled rows */
 } bench_case;
 

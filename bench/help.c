@@ -106,8 +106,10 @@ static const char exit_text[] =
 
 static const char *const description[SUB_COUNT] = {
     [SUB_SWEEP] =
-        ("Runs the whole chain X -> Q, K, V -> Z for every d_model and length of a grid: X [length, d_model], three "
-         "projections d_model x d_model, one attention call with d_model / 64 heads, no output projection. Engines: "
+        ("Runs the whole chain X -> Q, K, V -> Z for every d_model and length of a grid: X [batch, length, d_model], three "
+         "projections d_model x d_model, one attention call with heads of 64, no output projection. --d-model, --heads, "
+         "--head-dim, --batch, --len and --threads take numbers and ranges separated by commas: 64:4096:x2 doubles, "
+         "64:512:+64 adds. Every combination is run; two of d_model, heads and head size decide the third. Engines: "
          "textbook loops (naive), cache-ordered loops (cache), the library's blas and fused engines. Single precision "
          "everywhere, double on a part of the grid.\n"
          "The run is planned to fit the budget: fewer repeats first, then no doubles, then every second length, then "
@@ -143,6 +145,8 @@ static const char *const description[SUB_COUNT] = {
 static const char *const examples[SUB_COUNT] = {
     [SUB_SWEEP] = ("attn-bench\n"
                    "attn-bench sweep --d-model 768 --len 64:4096:x4 --budget 20\n"
+                   "attn-bench sweep --heads 1:16:x2 --head-dim 64,128 --len 1024 --engine blas,fused\n"
+                   "attn-bench sweep --d-model 768 --batch 1,8 --len 512 --threads 1,2\n"
                    "attn-bench sweep --threads 2 --json results.json --csv results.csv"),
     [SUB_SDPA] = ("attn-bench sdpa b1h12q1024k1024d64\n"
                   "attn-bench sdpa b1h32/8q1k4096d128,br --engine fused,blas --dtype f32 --json -\n"

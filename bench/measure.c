@@ -45,7 +45,7 @@ static void poison(const bench_case *c) {
         return;
     }
     const attn_problem *p = &c->data->problem_case->problem;
-    size_t elements = (size_t)p->q_len * (size_t)c->d_model;
+    size_t elements = (size_t)(p->batch * p->q_len) * (size_t)c->d_model;
     memset(c->qkv, 0xff, 3 * elements * element_size(c->dtype));
     memset(c->data->base[SUPPORT_OUT], 0xff, elements * element_size(c->dtype));
 }
@@ -101,7 +101,7 @@ static double working_set(const bench_case *c, size_t workspace) {
     double kv_rows = (double)p->batch * (double)p->kv_heads * (double)p->kv_len;
     double elements = (q_rows + kv_rows) * ((double)p->head_dim + (double)p->v_dim);
     if (c->chain)
-        elements += (double)c->d_model * ((double)p->q_len + 3 * (double)c->d_model);
+        elements += (double)c->d_model * ((double)p->batch * (double)p->q_len + 3 * (double)c->d_model);
     return elements * (double)element_size(c->dtype) + (double)workspace;
 }
 

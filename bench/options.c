@@ -40,6 +40,9 @@ enum {
     KEY_DTYPE,
     KEY_THREADS,
     KEY_D_MODEL,
+    KEY_HEADS,
+    KEY_HEAD_DIM,
+    KEY_BATCH,
     KEY_LEN,
     KEY_FULL,
     KEY_BUDGET,
@@ -62,10 +65,15 @@ const option_entry option_table[] = {
      "auto)"},
     {"dtype", "LIST", KEY_DTYPE, SWEEP | SDPA | CHECK | EXPLAIN,
      "f32, f64 or both; default f32, for check both, for sweep f32 everywhere and f64 on a part of the grid"},
-    {"threads", "N", KEY_THREADS, SWEEP | SDPA | CHECK | EXPLAIN, "threads of every engine, default 1"},
+    {"threads", "N", KEY_THREADS, SWEEP | SDPA | CHECK | EXPLAIN,
+     "threads of every engine, default 1; for sweep a list too, such as 1,2,4 or 1:8:x2"},
     {"d-model", "LIST", KEY_D_MODEL, SWEEP,
-     "columns of X, multiples of 64 (heads have 64), such as 64,256 or 64:1024:x2 or 64:512:+64"},
-    {"len", "LIST", KEY_LEN, SWEEP, "rows of X, written in the same way"},
+     "columns of X, in numbers and ranges separated by commas, such as 64,256 or 64:1024:x2 or 64:512:+64"},
+    {"heads", "LIST", KEY_HEADS, SWEEP, "query and key heads; the head size is then d_model / heads"},
+    {"head-dim", "LIST", KEY_HEAD_DIM, SWEEP,
+     "head size, default 64; the heads are then d_model / head size, or with --heads d_model their product"},
+    {"len", "LIST", KEY_LEN, SWEEP, "rows of X of a batch member"},
+    {"batch", "LIST", KEY_BATCH, SWEEP, "batch members, default 1"},
     {"full", NULL, KEY_FULL, SWEEP, "the grid up to d_model 4096 and length 16384; says what does not fit in memory"},
     {"budget", "SECONDS", KEY_BUDGET, SWEEP,
      "about how long it may take, default 120, with --full 1800; what does not fit is left out and named"},
@@ -156,23 +164,21 @@ static uint64_t parse_seed(const char *text) {
     return value;
 }
 
-static void append_number(number_list *list, const char *option, int64_t value, int64_t low, int64_t high,
-                          int64_t multiple) {
-    if (value < low || value > high || value % multiple != 0)
-        usage_error("--%s %lld: whole numbers from %lld to %lld%s are accepted", option, (long long)value,
-                    (long long)low, (long long)high, multiple > 1 ? ", multiples of 64," : "");
+static void append_number(number_list *list, const char *option, int64_t value, int64_t low, int64_t high) {
+    if (value < low || value > high)
+        usage_error("--%s %lld: whole numbers from %lld to %lld are accepted", option, (long long)value, (long long)low,
+                    (long long)high);
     if (list->count == LIST_MAX)
         usage_error("--%s: more than %d values", option, LIST_MAX);
     list->item[list->count++] = value;
 }
 
 /* One item: N, or FROM:TO:xFACTOR, or FROM:TO:+STEP. */
-static void parse_item(number_list *list, const char *option, const char *item, int64_t low, int64_t high,
-                       int64_t multiple) {
+static void parse_item(number_list *list, const char *option, const char *item, int64_t low, int64_t high) {
     long long from, to, step;
     char kind, rest;
     if (sscanf(item, "%lld%c", &from, &rest) == 1) {
-        append_number(list, option, from, low, high, multiple);
+        append_number(list, option, from, low, high);
         return;
     }
     if (sscanf(item, "%lld:%lld:%c%lld%c", &from, &to, &kind, &step, &rest) != 4 || (kind != 'x' && kind != '+') ||
@@ -180,7 +186,7 @@ static void parse_item(number_list *list, const char *option, const char *item, 
         usage_error("--%s %s: numbers, or ranges such as 64:4096:x2 or 64:512:+64, separated by commas are needed",
                     option, item);
     for (int64_t n = from; n <= to; n = kind == 'x' ? n * step : n + step)
-        append_number(list, option, n, low, high, multiple);
+        append_number(list, option, n, low, high);
 }
 
 /* Cuts a list at its commas and hands each item on; an empty item is handed on too. */
@@ -199,12 +205,12 @@ static void for_each_item(const char *text, void (*take)(void *argument, const c
 typedef struct list_target {
     number_list *list;
     const char *option;
-    int64_t low, high, multiple;
+    int64_t low, high;
 } list_target;
 
 static void take_number(void *argument, const char *item) {
     const list_target *t = argument;
-    parse_item(t->list, t->option, item, t->low, t->high, t->multiple);
+    parse_item(t->list, t->option, item, t->low, t->high);
 }
 
 static int compare_numbers(const void *a, const void *b) {
@@ -213,9 +219,8 @@ static int compare_numbers(const void *a, const void *b) {
 }
 
 /* Ascending, each value once. */
-static void parse_numbers(number_list *list, const char *option, const char *text, int64_t low, int64_t high,
-                          int64_t multiple) {
-    list_target target = {list, option, low, high, multiple};
+static void parse_numbers(number_list *list, const char *option, const char *text, int64_t low, int64_t high) {
+    list_target target = {list, option, low, high};
     list->count = 0;
     for_each_item(text, take_number, &target);
     qsort(list->item, (size_t)list->count, sizeof *list->item, compare_numbers);
@@ -276,13 +281,22 @@ static void take_option(const option_entry *entry, const char *value, bench_opti
         for_each_item(value, take_dtype, &o->dtypes);
         break;
     case KEY_THREADS:
-        o->threads = (int)parse_integer(entry->name, value, 1, TEAM_MAX_WORKERS);
+        parse_numbers(&o->thread_counts, entry->name, value, 1, TEAM_MAX_WORKERS);
         break;
     case KEY_D_MODEL:
-        parse_numbers(&o->d_model, entry->name, value, 64, 65536, 64);
+        parse_numbers(&o->d_model, entry->name, value, 1, 65536);
+        break;
+    case KEY_HEADS:
+        parse_numbers(&o->heads, entry->name, value, 1, 65536);
+        break;
+    case KEY_HEAD_DIM:
+        parse_numbers(&o->head_dim, entry->name, value, 1, 65536);
+        break;
+    case KEY_BATCH:
+        parse_numbers(&o->batch, entry->name, value, 1, 65536);
         break;
     case KEY_LEN:
-        parse_numbers(&o->len, entry->name, value, 1, 1 << 20, 1);
+        parse_numbers(&o->len, entry->name, value, 1, 1 << 20);
         break;
     case KEY_FULL:
         o->full = true;
@@ -365,6 +379,8 @@ static void check_operands(subcommand_id sub, int count, char **operands, bench_
     if (s->operand && s->operand[0] != '[' && count < allowed)
         usage_error("%s: %s %s needed, such as %s %s", s->name, s->operand, allowed > 1 ? "are" : "is", s->name,
                     s->such_as);
+    if (o->thread_counts.count > 1 && sub != SUB_SWEEP)
+        usage_error("%s: --threads takes one number here; only sweep takes a list", s->name);
     o->operand = count > 0 ? operands[0] : NULL;
     o->second = count > 1 ? operands[1] : NULL;
     if (o->json && o->csv && strcmp(o->json, "-") == 0 && strcmp(o->csv, "-") == 0)
@@ -380,7 +396,7 @@ static void describe_word(char **words, char *text, size_t size) {
 }
 
 subcommand_id options_parse(int argc, char **argv, bench_options *o) {
-    *o = (bench_options){.threads = 1, .seed = 1, .min_time = -1, .bound = 0.05};
+    *o = (bench_options){.thread_counts = {{1}, 1}, .seed = 1, .min_time = -1, .bound = 0.05};
     bool named;
     subcommand_id sub = take_subcommand(argc, argv, &named);
     int first = named; /* words before those that belong to the subcommand */
@@ -412,5 +428,6 @@ subcommand_id options_parse(int argc, char **argv, bench_options *o) {
         take_option(find_option(key == 'q' ? KEY_QUIET : key), optarg, o);
     }
     check_operands(sub, argc - first - optind, argv + first + optind, o);
+    o->threads = (int)o->thread_counts.item[0];
     return sub;
 }

@@ -14,12 +14,13 @@ typedef struct number_list {
 } number_list;
 
 typedef struct bench_options {
-    const char *operand; /* PROBLEM, OLD of compare, or what help is about; NULL = none */
-    const char *second;  /* NEW of compare */
-    unsigned engines;    /* ENGINE_BIT; 0 = not given */
-    unsigned dtypes;     /* bits 1 << attn_dtype; 0 = not given */
-    int threads;
-    number_list d_model, len;
+    const char *operand;       /* PROBLEM, OLD of compare, or what help is about; NULL = none */
+    const char *second;        /* NEW of compare */
+    unsigned engines;          /* ENGINE_BIT; 0 = not given */
+    unsigned dtypes;           /* bits 1 << attn_dtype; 0 = not given */
+    int threads;               /* the first of thread_counts */
+    number_list thread_counts; /* more than one in sweep only */
+    number_list d_model, heads, head_dim, batch, len;
     double budget; /* seconds; 0 = not given */
     double bound;  /* of compare: 0.05 is 5 % */
     bool full, quiet, man, all;

@@ -184,7 +184,8 @@ static void measure_rates(peak_rates *rates, attn_dtype dtype, int threads) {
 
 void peaks_measure(peaks *p, attn_dtype dtype, int threads) {
     p->threads = threads;
-    measure_rates(&p->one[dtype], dtype, 1);
+    if (!p->one[dtype].measured)
+        measure_rates(&p->one[dtype], dtype, 1);
     if (threads == 1)
         p->all[dtype] = p->one[dtype];
     else

@@ -28,7 +28,8 @@ typedef struct peaks {
     double read_rate[PEAKS_READ_SIZES]; /* bytes/s for 2^i bytes, 0 = not yet measured */
 } peaks;
 
-/* Measures the rates of one precision; a few tenths of a second. */
+/* Measures the rates of one precision; a few tenths of a second. What one thread does is taken as it stands when it is
+ * there already. */
 void peaks_measure(peaks *p, attn_dtype dtype, int threads);
 
 /* The larger of tile and large product. */

@@ -9,12 +9,12 @@
 #include "peaks.h"
 #include "result.h"
 
-/* The ceilings, one line per precision. */
-void report_peaks(const peaks *p, FILE *out);
+/* The ceilings of `count` numbers of threads, one line per precision and number. */
+void report_peaks(const peaks *p, int count, FILE *out);
 
-/* Chain: one line per length, the engines side by side. The entries of one d_model and precision only. engines: bits
- * of engine_id. */
-void report_chain_table(const result_list *list, int64_t d_model, attn_dtype dtype, unsigned engines, FILE *out);
+/* Chain: one line per length, the engines side by side. The entries of one table only (result_same_table). engines:
+ * bits of engine_id. */
+void report_chain_table(const result_list *list, const bench_result *like, unsigned engines, FILE *out);
 
 /* Attention alone: one line per result. */
 void report_sdpa_table(const result_list *list, FILE *out);
@@ -26,7 +26,7 @@ void report_notes(const result_list *list, FILE *out);
 void report_summary(const result_list *list, FILE *out);
 
 /* FILE "-" is standard output. False with a message on stderr when it cannot be written. */
-bool report_json(const char *file, const machine *m, const peaks *p, const result_list *list);
+bool report_json(const char *file, const machine *m, const peaks *p, int peaks_count, const result_list *list);
 bool report_csv(const char *file, const result_list *list);
 
 #endif

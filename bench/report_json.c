@@ -32,16 +32,18 @@ static json_t *machine_json(const machine *m) {
     return object;
 }
 
-static json_t *peaks_json(const peaks *p) {
+/* The ceilings of several numbers of threads; what one thread does is in all of them. */
+static json_t *peaks_json(const peaks *p, int count) {
     json_t *array = json_array();
     for (int dtype = 0; dtype < 2; dtype++)
-        for (int all = 0; all <= (p->threads > 1); all++) {
-            const peak_rates *rates = all ? &p->all[dtype] : &p->one[dtype];
-            if (!rates->measured)
+        for (int i = -1; i < count; i++) {
+            bool all = i >= 0;
+            const peak_rates *rates = all ? &p[i].all[dtype] : &p->one[dtype];
+            if (!rates->measured || (all && p[i].threads == 1))
                 continue;
             json_t *object = json_object();
             set_text(object, "dtype", dtype_name((attn_dtype)dtype));
-            json_object_set_new(object, "threads", json_integer(all ? p->threads : 1));
+            json_object_set_new(object, "threads", json_integer(all ? p[i].threads : 1));
             set_real(object, "fma_gflops", rates->fma);
             set_text(object, "fma_instruction_set", rates->fma_isa);
             set_real(object, "blas_tile_gflops", rates->tile);
@@ -61,6 +63,9 @@ static json_t *result_json(const result_list *list, const bench_result *r) {
     json_object_set_new(object, "threads", json_integer(r->threads));
     json_object_set_new(object, "d_model", json_integer(r->d_model));
     json_object_set_new(object, "len", json_integer(r->len));
+    json_object_set_new(object, "batch", json_integer(r->batch));
+    json_object_set_new(object, "heads", json_integer(r->heads));
+    json_object_set_new(object, "head_dim", json_integer(r->head_dim));
     set_real(object, "ms_median", r->ms_median);
     set_real(object, "ms_min", r->ms_min);
     set_real(object, "ms_cpu", r->ms_cpu);
@@ -101,7 +106,7 @@ static json_t *untimed_json(const bench_result *r) {
     return object;
 }
 
-bool report_json(const char *file, const machine *m, const peaks *p, const result_list *list) {
+bool report_json(const char *file, const machine *m, const peaks *p, int peaks_count, const result_list *list) {
     json_t *root = json_object(), *results = json_array(), *untimed = json_array();
     for (size_t i = 0; i < list->count; i++)
         if (list->item[i].state == RESULT_TIMED)
@@ -109,7 +114,7 @@ bool report_json(const char *file, const machine *m, const peaks *p, const resul
         else
             json_array_append_new(untimed, untimed_json(&list->item[i]));
     json_object_set_new(root, "machine", machine_json(m));
-    json_object_set_new(root, "peaks", peaks_json(p));
+    json_object_set_new(root, "peaks", peaks_json(p, peaks_count));
     json_object_set_new(root, "results", results);
     json_object_set_new(root, "not_timed", untimed);
 

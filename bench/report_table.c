@@ -72,15 +72,16 @@ static const char *threads_word(int threads, char *text) {
     return text;
 }
 
-void report_peaks(const peaks *p, FILE *out) {
+void report_peaks(const peaks *p, int count, FILE *out) {
     for (int dtype = 0; dtype < 2; dtype++)
-        for (int all = 0; all <= (p->threads > 1); all++) {
-            const peak_rates *r = all ? &p->all[dtype] : &p->one[dtype];
-            if (!r->measured)
+        for (int i = -1; i < count; i++) {
+            bool all = i >= 0;
+            const peak_rates *r = all ? &p[i].all[dtype] : &p->one[dtype];
+            if (!r->measured || (all && p[i].threads == 1))
                 continue;
             char a[16], b[16], c[16], threads[24];
             fprintf(out, "  peak %s, %s: multiply-add %s GFLOP/s (%s), BLAS tile %s (%s), large BLAS product %s\n",
-                    dtype_word((attn_dtype)dtype), threads_word(all ? p->threads : 1, threads),
+                    dtype_word((attn_dtype)dtype), threads_word(all ? p[i].threads : 1, threads),
                     three_figures(r->fma, a), r->fma_isa, three_figures(r->tile, b), r->tile_shape,
                     three_figures(r->large, c));
         }
@@ -88,11 +89,11 @@ void report_peaks(const peaks *p, FILE *out) {
 
 /* ---- The chain --------------------------------------------------------------------------------------------------- */
 
-static const bench_result *find_chain(const result_list *list, int64_t d_model, int64_t len, attn_dtype dtype,
-                                      const char *engine) {
+/* The entry of an engine in the same line of the same table, timed or not. */
+static const bench_result *find_chain(const result_list *list, const bench_result *line, const char *engine) {
     for (size_t i = 0; i < list->count; i++) {
         const bench_result *r = &list->item[i];
-        if (r->chain && r->d_model == d_model && r->len == len && r->dtype == dtype && strcmp(r->engine, engine) == 0)
+        if (result_same_table(r, line) && r->len == line->len && strcmp(r->engine, engine) == 0)
             return r;
     }
     return NULL;
@@ -132,16 +133,15 @@ static void print_cell(const result_list *list, const bench_result *r, engine_id
         fprintf(out, " %5s", percent(result_share_of_peak(r), text));
 }
 
-static void print_length(const result_list *list, int64_t d_model, int64_t len, attn_dtype dtype, unsigned engines,
-                         FILE *out) {
-    fprintf(out, "%7lld", (long long)len);
+static void print_length(const result_list *list, const bench_result *line, unsigned engines, FILE *out) {
+    fprintf(out, "%7lld", (long long)line->len);
     for (int id = 0; id < ENGINE_COUNT; id++)
         if (engines & ENGINE_BIT(id))
-            print_cell(list, find_chain(list, d_model, len, dtype, engine_name((engine_id)id)), (engine_id)id, out);
+            print_cell(list, find_chain(list, line, engine_name((engine_id)id)), (engine_id)id, out);
     fprintf(out, "  ");
     for (int id = ENGINE_BLAS; id < ENGINE_COUNT; id++)
         if (engines & ENGINE_BIT(id)) {
-            const bench_result *r = find_chain(list, d_model, len, dtype, engine_name((engine_id)id));
+            const bench_result *r = find_chain(list, line, engine_name((engine_id)id));
             char text[16] = "-";
             if (r && r->state == RESULT_TIMED)
                 human_bytes(r->workspace_bytes, text);
@@ -150,22 +150,29 @@ static void print_length(const result_list *list, int64_t d_model, int64_t len, 
     fputc('\n', out);
 }
 
-void report_chain_table(const result_list *list, int64_t d_model, attn_dtype dtype, unsigned engines, FILE *out) {
+static void print_chain_title(const bench_result *r, FILE *out) {
+    char threads[24], peak[16];
+    fprintf(out, "\nd_model %lld (heads: %lld of %lld), ", (long long)r->d_model, (long long)r->heads,
+            (long long)r->head_dim);
+    if (r->batch != 1)
+        fprintf(out, "batch %lld, ", (long long)r->batch);
+    fprintf(out, "%s, %s, peak %s GFLOP/s\n", dtype_word(r->dtype), threads_word(r->threads, threads),
+            three_figures(r->fma_peak, peak));
+}
+
+void report_chain_table(const result_list *list, const bench_result *like, unsigned engines, FILE *out) {
     bool headed = false;
     int64_t last = -1;
     for (size_t i = 0; i < list->count; i++) {
         const bench_result *r = &list->item[i];
-        if (!r->chain || r->d_model != d_model || r->dtype != dtype || r->len == last || strcmp(r->engine, "all") == 0)
+        if (!result_same_table(r, like) || r->len == last || strcmp(r->engine, "all") == 0)
             continue;
         if (!headed) {
-            char threads[24], peak[16];
-            fprintf(out, "\nd_model %lld (heads: %lld of 64), %s, %s, peak %s GFLOP/s\n", (long long)d_model,
-                    (long long)d_model / 64, dtype_word(dtype), threads_word(r->threads, threads),
-                    three_figures(r->fma_peak, peak));
+            print_chain_title(r, out);
             print_heading(engines, out);
             headed = true;
         }
-        print_length(list, d_model, r->len, dtype, engines, out);
+        print_length(list, r, engines, out);
         last = r->len;
     }
 }
@@ -231,12 +238,18 @@ static bool reason_seen_before(const result_list *list, size_t i) {
     return false;
 }
 
-/* "2048 x 4096 f32 blas" or the problem string. */
+/* "2048 x 4096 f32 blas", with what is not as usual behind it, or the problem string. */
 static void print_name(const bench_result *r, FILE *out) {
     if (r->chain)
         fprintf(out, "%lld x %lld %s", (long long)r->d_model, (long long)r->len, dtype_name(r->dtype));
     else
         fprintf(out, "%s %s", r->problem, dtype_name(r->dtype));
+    if (r->chain && r->head_dim != 64)
+        fprintf(out, " heads %lld", (long long)r->heads);
+    if (r->chain && r->batch != 1)
+        fprintf(out, " batch %lld", (long long)r->batch);
+    if (r->threads != 1)
+        fprintf(out, " threads %d", r->threads);
     if (strcmp(r->engine, "all") != 0)
         fprintf(out, " %s", r->engine);
 }

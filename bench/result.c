@@ -59,6 +59,11 @@ bool result_is_doubtful(const bench_result *r) {
     return !result_is_repeated(r) || !(r->spread <= 0.1);
 }
 
+bool result_same_table(const bench_result *a, const bench_result *b) {
+    return a->chain && b->chain && a->dtype == b->dtype && a->threads == b->threads && a->d_model == b->d_model &&
+           a->heads == b->heads && a->batch == b->batch;
+}
+
 const bench_result *result_of_engine(const result_list *list, const bench_result *r, const char *engine) {
     for (size_t i = 0; i < list->count; i++) {
         const bench_result *other = &list->item[i];

@@ -25,7 +25,8 @@ typedef struct bench_result {
     const char *engine;
     attn_dtype dtype;
     int threads;
-    int64_t d_model, len; /* chain: columns and rows of X; else q_heads * head_dim and q_len */
+    int64_t d_model, len; /* chain: columns of X and its rows of a member; else q_heads * head_dim and q_len */
+    int64_t batch, heads, head_dim;
 
     double ms_median, ms_min, ms_cpu, ms_setup;
     double spread; /* (upper - lower quartile) / median; of stages that are timed apart the largest */
@@ -60,6 +61,9 @@ double result_speed_up(const result_list *list, const bench_result *r); /* gflop
 double result_spread(const bench_result *r);    /* NaN below two repeats */
 bool result_is_repeated(const bench_result *r); /* timed RESULT_FEWEST_REPEATS times or more */
 bool result_is_doubtful(const bench_result *r); /* fewer repeats, or a spread above 10 % */
+
+/* True for entries of the chain that differ in engine and length only: those of one table. */
+bool result_same_table(const bench_result *a, const bench_result *b);
 
 /* The entry of another engine for the same case, NULL when there is none that was timed. */
 const bench_result *result_of_engine(const result_list *list, const bench_result *r, const char *engine);

@@ -26,6 +26,9 @@ static bool list_engines(const support_case *c, const bench_options *options, re
             r->threads = options->threads;
             r->d_model = c->problem.q_heads * c->problem.head_dim;
             r->len = c->problem.q_len;
+            r->batch = c->problem.batch;
+            r->heads = c->problem.q_heads;
+            r->head_dim = c->problem.head_dim;
             support_case_print(c, r->problem, sizeof r->problem);
             bool possible = measure_is_possible(c, (engine_id)id, r->dtype, r->threads, r->note, sizeof r->note);
             r->state = possible ? RESULT_TIMED : RESULT_REFUSED;
@@ -92,7 +95,7 @@ int sub_sdpa(const bench_options *options) {
         for (int dtype = 0; dtype < 2; dtype++)
             measure_dtype(c, (attn_dtype)dtype, options, &settings, &ceilings, &list);
         if (!options->quiet)
-            report_peaks(&ceilings, text);
+            report_peaks(&ceilings, 1, text);
         report_sdpa_table(&list, text);
         if (!options->quiet)
             report_notes(&list, text);
@@ -107,7 +110,7 @@ int sub_sdpa(const bench_options *options) {
     }
     int status = failed || !timed;
     if (options->json)
-        status |= !report_json(options->json, &m, &ceilings, &list);
+        status |= !report_json(options->json, &m, &ceilings, 1, &list);
     if (options->csv)
         status |= !report_csv(options->csv, &list);
     result_list_free(&list);

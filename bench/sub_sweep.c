@@ -1,7 +1,7 @@
 /* attn-bench sweep: the chain X -> Z over growing d_model and length, naive against BLAS.
  *
- * X [len, d_model] is projected by three d_model x d_model matrices, then comes one attention call with d_model / 64
- * heads of 64, reading Q, K and V by strides where the projection left them, side by side in one array. The library's
+ * X [batch, len, d_model] is projected by three d_model x d_model matrices, then comes one attention call with heads of
+ * 64 unless told otherwise, reading Q, K and V by strides where the projection left them, side by side in one array. The library's
  * projection is one product with the three matrices side by side: up to a tenth faster than three products for small
  * d_model (cblas_sgemm, d_model 64, OpenBLAS 0.3.21 on 2 cores of Zen 3, 2026-11-30), no different for large. The
  * loops without BLAS take the three matrices one after the other.
@@ -34,11 +34,11 @@ static void catch_interrupt(void) {
     sigaction(SIGINT, &action, NULL);
 }
 
-/* ---- Data of one d_model, shared by all its lengths -------------------------------------------------------------- */
+/* ---- Data of one d_model and batch, shared by all lengths, heads and numbers of threads ---------------------------- */
 
 typedef struct sweep_data {
     attn_dtype dtype;
-    int64_t d_model, len; /* the longest length that it serves */
+    int64_t d_model, rows; /* the most rows of X that it serves, over all batch members */
     void *x, *w[3], *w_packed, *qkv, *qkv_checked, *out;
 } sweep_data;
 
@@ -57,22 +57,23 @@ static void data_free(sweep_data *d) {
     *d = (sweep_data){0};
 }
 
-static double data_bytes(int64_t d_model, int64_t len, attn_dtype dtype) {
-    return (double)element_size(dtype) * (double)d_model * (6 * (double)d_model + 8 * (double)len);
+static double data_bytes(const sweep_cell *cell, int64_t len) {
+    double rows = (double)cell->batch * (double)len, d = (double)cell->d_model;
+    return (double)element_size(cell->dtype) * d * (6 * d + 8 * rows);
 }
 
 /* X of unit variance, W of variance 1 / d_model, so that Q, K and V have unit variance again. */
-static bool data_create(sweep_data *d, int64_t d_model, int64_t len, attn_dtype dtype, uint64_t seed) {
+static bool data_create(sweep_data *d, int64_t d_model, int64_t rows, attn_dtype dtype, uint64_t seed) {
     data_free(d);
     d->dtype = dtype;
     d->d_model = d_model;
-    d->len = len;
+    d->rows = rows;
     int64_t square = d_model * d_model;
     double factor = 1 / __builtin_sqrt((double)d_model);
-    d->x = support_alloc_poisoned(dtype, len * d_model);
-    d->qkv = support_alloc_poisoned(dtype, 3 * len * d_model);
-    d->qkv_checked = support_alloc_poisoned(dtype, 3 * len * d_model);
-    d->out = support_alloc_poisoned(dtype, len * d_model);
+    d->x = support_alloc_poisoned(dtype, rows * d_model);
+    d->qkv = support_alloc_poisoned(dtype, 3 * rows * d_model);
+    d->qkv_checked = support_alloc_poisoned(dtype, 3 * rows * d_model);
+    d->out = support_alloc_poisoned(dtype, rows * d_model);
     d->w_packed = support_alloc_poisoned(dtype, 3 * square);
     bool complete = d->x && d->qkv && d->qkv_checked && d->out && d->w_packed;
     for (int i = 0; i < 3; i++) {
@@ -83,7 +84,7 @@ static bool data_create(sweep_data *d, int64_t d_model, int64_t len, attn_dtype 
         data_free(d);
         return false;
     }
-    support_fill_normal(dtype, d->x, len * d_model, seed, 0, 0, 1);
+    support_fill_normal(dtype, d->x, rows * d_model, seed, 0, 0, 1);
     size_t row = (size_t)d_model * element_size(dtype);
     for (int i = 0; i < 3; i++) {
         support_fill_normal(dtype, d->w[i], square, seed, 1 + (uint64_t)i, 0, factor);
@@ -98,7 +99,7 @@ static bool data_create(sweep_data *d, int64_t d_model, int64_t len, attn_dtype 
 typedef struct sweep {
     const bench_options *options;
     sweep_plan plan;
-    peaks ceilings;
+    peaks *ceilings; /* of each number of threads of the plan */
     machine where;
     result_list list;
     progress bar;
@@ -107,16 +108,24 @@ typedef struct sweep {
     FILE *text;
 } sweep;
 
+/* The problem string of a cell's attention. */
+static void write_problem(const sweep_cell *cell, char *text, size_t size) {
+    snprintf(text, size, "b%lldh%lldq%lldk%lldd%lld,layout=qkv", (long long)cell->batch, (long long)cell->heads,
+             (long long)cell->len, (long long)cell->len, (long long)(cell->d_model / cell->heads));
+}
+
 static bench_result *add_result(sweep *s, const sweep_cell *cell, const char *engine) {
     bench_result *r = result_add(&s->list);
     r->chain = true;
     r->engine = engine;
     r->dtype = cell->dtype;
-    r->threads = s->options->threads;
+    r->threads = cell->threads;
     r->d_model = cell->d_model;
     r->len = cell->len;
-    snprintf(r->problem, sizeof r->problem, "b1h%lldq%lldk%lldd64,layout=qkv", (long long)(cell->d_model / 64),
-             (long long)cell->len, (long long)cell->len);
+    r->batch = cell->batch;
+    r->heads = cell->heads;
+    r->head_dim = cell->d_model / cell->heads;
+    write_problem(cell, r->problem, sizeof r->problem);
     return r;
 }
 
@@ -127,11 +136,12 @@ static void add_untimed(sweep *s, const sweep_cell *cell, result_state state, co
 }
 
 /* Points a case and its support data at the arrays of the sweep. */
-static void make_case(sweep *s, const support_case *problem_case, support_data *data, bench_case *c) {
+static void make_case(sweep *s, const sweep_cell *cell, const support_case *problem_case, support_data *data,
+                      bench_case *c) {
     const sweep_data *d = &s->data;
     size_t part = (size_t)d->d_model * element_size(d->dtype);
     *data = (support_data){.problem_case = problem_case, .dtype = d->dtype};
-    int64_t elements = problem_case->problem.q_len * d->d_model;
+    int64_t elements = cell->batch * cell->len * d->d_model;
     for (int i = 0; i < 3; i++) {
         data->base[SUPPORT_Q + i] = (char *)d->qkv + (size_t)i * part;
         data->elements[SUPPORT_Q + i] = 3 * elements - i * d->d_model;
@@ -141,7 +151,7 @@ static void make_case(sweep *s, const support_case *problem_case, support_data *
     attn_args_init_f32(&data->args32, sizeof data->args32);
     attn_args_init_f64(&data->args64, sizeof data->args64);
     *c = (bench_case){.dtype = d->dtype,
-                      .threads = s->options->threads,
+                      .threads = cell->threads,
                       .data = data,
                       .chain = true,
                       .d_model = d->d_model,
@@ -156,11 +166,11 @@ static void make_case(sweep *s, const support_case *problem_case, support_data *
 static bool make_checked_projection(const bench_case *c, const projection_oracle *oracle, char *note, size_t size) {
     attn_context context = ATTN_CONTEXT_INIT;
     context.threads = c->threads;
-    int64_t rows = c->data->problem_case->problem.q_len, d = c->d_model;
+    int64_t batch = c->data->problem_case->problem.batch, rows = c->data->problem_case->problem.q_len, d = c->d_model;
     void *y = (void *)(uintptr_t)c->qkv_checked;
-    attn_status status = c->dtype == ATTN_F32 ? attn_project_f32(&context, 1, rows, d, 3 * d, c->x, rows * d, d,
+    attn_status status = c->dtype == ATTN_F32 ? attn_project_f32(&context, batch, rows, d, 3 * d, c->x, rows * d, d,
                                                                  c->w_packed, 3 * d, NULL, y, rows * 3 * d, 3 * d)
-                                              : attn_project_f64(&context, 1, rows, d, 3 * d, c->x, rows * d, d,
+                                              : attn_project_f64(&context, batch, rows, d, 3 * d, c->x, rows * d, d,
                                                                  c->w_packed, 3 * d, NULL, y, rows * 3 * d, 3 * d);
     verdict v = {0};
     if (status != ATTN_OK)
@@ -183,44 +193,40 @@ static void run_engines(sweep *s, const sweep_cell *cell, const bench_case *c, c
             snprintf(r->note, sizeof r->note, "interrupted");
             continue;
         }
-        char step[64];
+        char step[96];
         snprintf(step, sizeof step, "d_model %lld, length %lld, %s %s", (long long)cell->d_model, (long long)cell->len,
                  engine_name(order[i]), dtype_name(cell->dtype));
         progress_show(&s->bar, step);
         measure_settings settings = sweep_cell_settings(&s->plan, cell, order[i], s->options->seed);
         measure_engine(c, order[i], &settings, oracle, r);
-        result_set_peaks(r, &s->ceilings);
+        result_set_peaks(r, &s->ceilings[cell->ceilings]);
         progress_step(&s->bar, cell->engine[order[i]]);
     }
 }
 
-static bool same_data(const sweep_cell *a, const sweep_cell *b) {
-    return a->d_model == b->d_model && a->dtype == b->dtype;
-}
-
-/* The longest length of a d_model and precision that is run and whose arrays fit memory, at least the cell's own. */
+/* The longest length with the cell's data that is run and whose arrays fit memory, at least the cell's own. */
 static int64_t longest_that_fits(const sweep_plan *plan, const sweep_cell *like, double available) {
     int64_t longest = like->len;
     for (int i = 0; i < plan->count; i++) {
         const sweep_cell *cell = &plan->cell[i];
-        if (!cell->left_out && same_data(cell, like) && cell->len > longest &&
-            (available <= 0 || data_bytes(cell->d_model, cell->len, cell->dtype) < 0.9 * available))
+        if (!cell->left_out && sweep_cell_same_data(cell, like) && cell->len > longest &&
+            (available <= 0 || data_bytes(cell, cell->len) < 0.9 * available))
             longest = cell->len;
     }
     return longest;
 }
 
-/* Arrays for a cell, made once for all lengths of its d_model; false with a note. */
+/* Arrays for a cell, made once for all that share them; false with a note. */
 static bool provide_data(sweep *s, const sweep_cell *cell, char *note, size_t size) {
     sweep_data *d = &s->data;
     bool other = !d->x || d->d_model != cell->d_model || d->dtype != cell->dtype;
-    if (!other && cell->len <= d->len)
+    if (!other && cell->batch * cell->len <= d->rows)
         return true;
-    if (other)
-        data_free(d);
-    double available = machine_available_memory(), need = data_bytes(cell->d_model, cell->len, cell->dtype);
-    if (other && (available <= 0 || need < 0.9 * available) &&
-        data_create(d, cell->d_model, longest_that_fits(&s->plan, cell, available), cell->dtype, s->options->seed))
+    data_free(d);
+    double available = machine_available_memory(), need = data_bytes(cell, cell->len);
+    if ((available <= 0 || need < 0.9 * available) &&
+        data_create(d, cell->d_model, cell->batch * longest_that_fits(&s->plan, cell, available), cell->dtype,
+                    s->options->seed))
         return true;
     char a[16], b[16];
     snprintf(note, size, "does not fit: the arrays need %s, %s of memory are available", human_bytes(need, a),
@@ -234,8 +240,7 @@ static bool run_cell(sweep *s, const sweep_cell *cell) {
     snprintf(text, sizeof text, "d_model %lld, length %lld, %s: data", (long long)cell->d_model, (long long)cell->len,
              dtype_name(cell->dtype));
     progress_show(&s->bar, text);
-    snprintf(text, sizeof text, "b1h%lldq%lldk%lldd64,layout=qkv", (long long)(cell->d_model / 64),
-             (long long)cell->len, (long long)cell->len);
+    write_problem(cell, text, sizeof text);
     support_case *problem_case = support_case_parse(text, note, sizeof note);
     projection_oracle oracle = {0};
     support_data data;
@@ -246,7 +251,7 @@ static bool run_cell(sweep *s, const sweep_cell *cell) {
     } else if (!provide_data(s, cell, note, sizeof note)) {
         add_untimed(s, cell, RESULT_LEFT_OUT, note);
     } else {
-        make_case(s, problem_case, &data, &c);
+        make_case(s, cell, problem_case, &data, &c);
         if (!projection_oracle_open(&oracle, &c, s->options->seed))
             add_untimed(s, cell, RESULT_LEFT_OUT, "not enough memory for the oracle");
         else if (!make_checked_projection(&c, &oracle, note, sizeof note))
@@ -281,9 +286,9 @@ static void run_cells(sweep *s, double start) {
         } else {
             s->points += run_cell(s, cell);
         }
-        if (i + 1 == plan->count || !same_data(cell, &plan->cell[i + 1])) {
+        if (i + 1 == plan->count || !sweep_cell_same_table(cell, &plan->cell[i + 1])) {
             progress_hide(&s->bar);
-            report_chain_table(&s->list, cell->d_model, cell->dtype, plan->engines, s->text);
+            report_chain_table(&s->list, &s->list.item[s->list.count - 1], plan->engines, s->text);
             fflush(s->text);
         }
     }
@@ -301,18 +306,33 @@ static int finish(sweep *s) {
         report_notes(&s->list, s->text);
     report_summary(&s->list, s->text);
     if (s->options->json)
-        status |= !report_json(s->options->json, &s->where, &s->ceilings, &s->list);
+        status |= !report_json(s->options->json, &s->where, s->ceilings, s->plan.threads.count, &s->list);
     if (s->options->csv)
         status |= !report_csv(s->options->csv, &s->list);
     return status;
+}
+
+/* Of each number of threads; what one thread can do is measured once. */
+static void measure_ceilings(sweep *s) {
+    for (int i = 0; i < s->plan.threads.count; i++)
+        for (int dtype = 0; dtype < 2; dtype++) {
+            s->ceilings[i].one[dtype] = s->ceilings[0].one[dtype];
+            if (s->plan.dtypes & 1u << dtype)
+                peaks_measure(&s->ceilings[i], (attn_dtype)dtype, (int)s->plan.threads.item[i]);
+        }
 }
 
 int sub_sweep(const bench_options *options) {
     double start = timing_now();
     options_check_files(options);
     sweep *s = calloc(1, sizeof *s);
-    if (!s || !sweep_plan_grid(&s->plan, options)) {
+    bool planned = s && sweep_plan_grid(&s->plan, options);
+    if (planned)
+        s->ceilings = calloc((size_t)s->plan.threads.count, sizeof *s->ceilings);
+    if (!planned || !s->ceilings) {
         fputs("attn-bench: not enough memory\n", stderr);
+        if (s)
+            sweep_plan_free(&s->plan);
         free(s);
         return 1;
     }
@@ -322,13 +342,11 @@ int sub_sweep(const bench_options *options) {
     machine_read(&s->where, options->threads);
     if (!options->quiet)
         machine_print(&s->where, s->text);
-    for (int dtype = 0; dtype < 2; dtype++)
-        if (s->plan.dtypes & 1u << dtype)
-            peaks_measure(&s->ceilings, (attn_dtype)dtype, options->threads);
+    measure_ceilings(s);
     double used = timing_now() - start;
-    sweep_plan_fit(&s->plan, &s->ceilings, used);
+    sweep_plan_fit(&s->plan, s->ceilings, used);
     if (!options->quiet) {
-        report_peaks(&s->ceilings, s->text);
+        report_peaks(s->ceilings, s->plan.threads.count, s->text);
         fprintf(s->text, "  %-16s %d of %d points, about %.0f s of %.0f s, %.0f s of them for the ceilings\n", "plan",
                 sweep_plan_cells(&s->plan), s->plan.count, used + s->plan.seconds, s->plan.budget, used);
         fflush(s->text);
@@ -341,6 +359,7 @@ int sub_sweep(const bench_options *options) {
     data_free(&s->data);
     sweep_plan_free(&s->plan);
     result_list_free(&s->list);
+    free(s->ceilings);
     free(s);
     return status;
 }

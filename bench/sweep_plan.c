@@ -21,26 +21,118 @@ static bool in_double_part(int64_t d_model, int64_t len) {
     return d_model <= 768 && len <= 1024 && (len == 64 || len == 256 || len == 1024);
 }
 
+/* ---- Which heads ------------------------------------------------------------------------------------------------- */
+
+typedef struct width {
+    int64_t d_model, heads;
+} width;
+
+typedef struct width_list {
+    width item[LIST_MAX * LIST_MAX];
+    int count;
+} width_list;
+
+static void add_width(width_list *list, int64_t d_model, int64_t heads) {
+    const int64_t widest = 65536;
+    if (d_model > widest)
+        usage_error("sweep: --heads %lld times the head size %lld is a d_model above %lld", (long long)heads,
+                    (long long)(d_model / heads), (long long)widest);
+    list->item[list->count++] = (width){d_model, heads};
+}
+
+/* d_model and one of the two others. */
+static void add_widths_of(width_list *list, int64_t d_model, const number_list *other, bool other_is_heads,
+                          bool given) {
+    for (int i = 0; i < other->count; i++) {
+        int64_t part = other->item[i];
+        if (d_model % part == 0)
+            add_width(list, d_model, other_is_heads ? part : d_model / part);
+        else if (given)
+            usage_error("sweep: --d-model %lld is no multiple of %s %lld; --heads or --head-dim chooses another",
+                        (long long)d_model, other_is_heads ? "--heads" : "the head size", (long long)part);
+    }
+}
+
+/* Two of d_model, heads and head size decide the third; a default d_model that does not divide is passed over. */
+static void make_widths(const bench_options *o, const number_list *d_model, width_list *list) {
+    static const number_list usual_head_dim = {{64}, 1};
+    const number_list *head_dim = o->head_dim.count ? &o->head_dim : &usual_head_dim;
+    list->count = 0;
+    if (o->d_model.count && o->heads.count && o->head_dim.count)
+        usage_error("sweep: --d-model, --heads and --head-dim: two of them decide the third, give no more than two");
+    if (o->heads.count && !o->d_model.count) {
+        for (int i = 0; i < o->heads.count; i++)
+            for (int j = 0; j < head_dim->count; j++)
+                add_width(list, o->heads.item[i] * head_dim->item[j], o->heads.item[i]);
+        return;
+    }
+    for (int i = 0; i < d_model->count; i++)
+        add_widths_of(list, d_model->item[i], o->heads.count ? &o->heads : head_dim, o->heads.count > 0,
+                      o->d_model.count > 0);
+    if (list->count == 0)
+        usage_error("sweep: --head-dim %lld divides no usual d_model; --d-model or --heads is needed too",
+                    (long long)head_dim->item[0]);
+}
+
+/* ---- The cells --------------------------------------------------------------------------------------------------- */
+
+static void add_cell(sweep_plan *plan, const bench_options *o, const sweep_cell *cell) {
+    bool wanted = o->dtypes ? (o->dtypes & 1u << cell->dtype) != 0
+                            : cell->dtype == ATTN_F32 || in_double_part(cell->d_model, cell->len);
+    if (!wanted)
+        return;
+    plan->dtypes |= 1u << cell->dtype;
+    plan->cell[plan->count++] = *cell;
+}
+
+/* All widths, numbers of threads and lengths of one precision and batch. */
+static void add_cells(sweep_plan *plan, const bench_options *o, const width_list *widths, sweep_cell cell) {
+    for (int i = 0; i < widths->count; i++)
+        for (int t = 0; t < plan->threads.count; t++)
+            for (int j = 0; j < plan->len.count; j++) {
+                cell.d_model = widths->item[i].d_model;
+                cell.heads = widths->item[i].heads;
+                cell.ceilings = t;
+                cell.threads = (int)plan->threads.item[t];
+                cell.len = plan->len.item[j];
+                add_cell(plan, o, &cell);
+            }
+}
+
+static void check_count(const sweep_plan *plan, const width_list *widths, const number_list *batch) {
+    double points = (double)PRECISIONS * plan->threads.count * batch->count * widths->count * plan->len.count;
+    if (points > SWEEP_MAX_CELLS)
+        usage_error("sweep: the lists make %.0f points, more than %d", points, SWEEP_MAX_CELLS);
+}
+
 bool sweep_plan_grid(sweep_plan *plan, const bench_options *o) {
+    static const number_list one = {{1}, 1};
+    const number_list *batch = o->batch.count ? &o->batch : &one;
     *plan = (sweep_plan){.engines = o->engines ? o->engines : ENGINES_DEFAULT};
+    plan->threads = o->thread_counts.count ? o->thread_counts : one;
     plan->d_model = o->d_model.count ? o->d_model : o->full ? full_d_model : default_d_model;
     plan->len = o->len.count ? o->len : o->full ? full_len : default_len;
     plan->budget = o->budget > 0 ? o->budget : o->full ? 1800 : 120;
+    width_list *widths = malloc(sizeof *widths);
     plan->cell = calloc(SWEEP_MAX_CELLS, sizeof *plan->cell);
-    if (!plan->cell)
-        return false;
-    for (int dtype = 0; dtype < PRECISIONS; dtype++)
-        for (int i = 0; i < plan->d_model.count; i++)
-            for (int j = 0; j < plan->len.count; j++) {
-                int64_t d_model = plan->d_model.item[i], len = plan->len.item[j];
-                bool wanted =
-                    o->dtypes ? (o->dtypes & 1u << dtype) != 0 : dtype == ATTN_F32 || in_double_part(d_model, len);
-                if (!wanted)
-                    continue;
-                plan->dtypes |= 1u << dtype;
-                plan->cell[plan->count++] = (sweep_cell){.d_model = d_model, .len = len, .dtype = (attn_dtype)dtype};
-            }
-    return true;
+    if (widths && plan->cell) {
+        make_widths(o, &plan->d_model, widths);
+        check_count(plan, widths, batch);
+        for (int dtype = 0; dtype < PRECISIONS; dtype++)
+            for (int b = 0; b < batch->count; b++)
+                add_cells(plan, o, widths, (sweep_cell){.dtype = (attn_dtype)dtype, .batch = batch->item[b]});
+    }
+    bool made = widths && plan->cell;
+    free(widths);
+    return made;
+}
+
+bool sweep_cell_same_data(const sweep_cell *a, const sweep_cell *b) {
+    return a->d_model == b->d_model && a->batch == b->batch && a->dtype == b->dtype;
+}
+
+bool sweep_cell_same_table(const sweep_cell *a, const sweep_cell *b) {
+    return sweep_cell_same_data(a, b) && a->heads == b->heads && a->threads == b->threads;
 }
 
 void sweep_plan_free(sweep_plan *plan) {
@@ -66,15 +158,24 @@ static const double reading_rate = 1e9;      /* bytes of its memory made and rea
 static const double memory_per_second = 5e8; /* elements poisoned and compared on the way */
 
 /* Rows of attention that are checked: fewer where a row is dear. */
+static double oracle_row(const sweep_cell *cell) {
+    return (double)cell->len * 2 * (double)(cell->d_model / cell->heads) * oracle_term;
+}
+
 static int64_t oracle_rows(const sweep_cell *cell) {
-    double row = (double)cell->len * 128 * oracle_term;
+    double row = oracle_row(cell);
     double rows = 0.02 / row;
     return rows < 3 ? 3 : rows > 12 ? 12 : (int64_t)rows;
 }
 
 static double chain_flops(const sweep_cell *cell) {
     double n = (double)cell->len, d = (double)cell->d_model;
-    return 6 * n * d * d + 4 * n * n * d;
+    return (double)cell->batch * (6 * n * d * d + 4 * n * n * d);
+}
+
+/* Elements of X. */
+static double x_elements(const sweep_cell *cell, int64_t len) {
+    return (double)cell->batch * (double)len * (double)cell->d_model;
 }
 
 /* GFLOP/s of the projection loops on a product of the middle of the grid: the best of a few. */
@@ -94,8 +195,8 @@ static double loop_gflops(engine_id id) {
 
 /* Check and timed runs of one engine whose run takes `run` seconds. */
 static double engine_seconds(const sweep_plan *plan, const sweep_cell *cell, engine_id id, double run, double row) {
-    double check = run + (double)oracle_rows(cell) * (double)cell->len * 128 * oracle_term +
-                   4 * (double)cell->len * (double)cell->d_model / memory_per_second;
+    double check =
+        run + (double)oracle_rows(cell) * oracle_row(cell) + 4 * x_elements(cell, cell->len) / memory_per_second;
     bool loops = engine_is_loops(id);
     double timed = fmax(run * (loops ? plan->goal.min_samples : cell->library_samples), plan->goal.floor_seconds);
     return check + timed + (loops ? 8 * row : cell->warm_up ? run : 0);
@@ -105,7 +206,7 @@ static double engine_seconds(const sweep_plan *plan, const sweep_cell *cell, eng
 static bool first_of_data(const sweep_plan *plan, int i) {
     const sweep_cell *cell = &plan->cell[i];
     for (int j = 0; j < i; j++)
-        if (!plan->cell[j].left_out && plan->cell[j].d_model == cell->d_model && plan->cell[j].dtype == cell->dtype)
+        if (!plan->cell[j].left_out && sweep_cell_same_data(&plan->cell[j], cell))
             return false;
     return true;
 }
@@ -113,8 +214,8 @@ static bool first_of_data(const sweep_plan *plan, int i) {
 /* The reading ceiling for the working set of one engine; those of the same size are measured once, which is not known
  * here, so that this is too much rather than too little. */
 static double reading_seconds(const sweep_cell *cell) {
-    double bytes =
-        (cell->dtype == ATTN_F32 ? 4 : 8) * (double)cell->d_model * (3 * (double)cell->d_model + 4 * (double)cell->len);
+    double bytes = (cell->dtype == ATTN_F32 ? 4 : 8) *
+                   (3 * (double)cell->d_model * (double)cell->d_model + 4 * x_elements(cell, cell->len));
     return reading_window + bytes / reading_rate;
 }
 
@@ -122,7 +223,8 @@ static void estimate(sweep_plan *plan, const peaks *ceilings, const double *loop
     for (int i = 0; i < plan->count; i++) {
         sweep_cell *cell = &plan->cell[i];
         double n = (double)cell->len, d = (double)cell->d_model, gflop = 1e-9 * chain_flops(cell);
-        double library = gflop / (library_share * fmax(peaks_blas(&ceilings->all[cell->dtype]), 0.1)) + call_overhead;
+        const peaks *here = &ceilings[cell->ceilings];
+        double library = gflop / (library_share * fmax(peaks_blas(&here->all[cell->dtype]), 0.1)) + call_overhead;
         cell->library_samples = library > long_run ? 1 : library > half_long_run ? 2 : plan->goal.min_samples;
         if (cell->library_samples > plan->goal.min_samples)
             cell->library_samples = plan->goal.min_samples;
@@ -131,13 +233,13 @@ static void estimate(sweep_plan *plan, const peaks *ceilings, const double *loop
         bool first = !cell->left_out && first_of_data(plan, i);
         cell->setup = library / 2 + 9 * d * d * oracle_column + reading_seconds(cell);
         if (first)
-            cell->setup += (3 * d * d + d * (double)plan->len.item[plan->len.count - 1]) * random_number;
+            cell->setup += (3 * d * d + x_elements(cell, plan->len.item[plan->len.count - 1])) * random_number;
         for (int id = 0; id < ENGINE_COUNT; id++) {
             if (!(plan->engines & ENGINE_BIT(id)))
                 continue;
             double run = library, row = 0;
             if (engine_is_loops((engine_id)id)) {
-                run = gflop / (loops[id] * ceilings->threads);
+                run = gflop / (loops[id] * cell->threads);
                 row = run / n;
                 if (run > plan->loop_seconds)
                     run = fmax(plan->loop_seconds, 4 * row);

@@ -7,10 +7,12 @@
 #include "options.h"
 #include "peaks.h"
 
-/* One d_model, length and precision with all engines. */
+/* One point of the grid with all engines. */
 typedef struct sweep_cell {
-    int64_t d_model, len;
+    int64_t d_model, heads, batch, len; /* the head size is d_model / heads */
     attn_dtype dtype;
+    int threads;
+    int ceilings;                /* number of its threads in the plan's list */
     bool left_out;               /* does not fit the budget */
     int library_samples;         /* fewest timed runs of the library's engines: fewer for large cells */
     bool warm_up;                /* so small that the check alone is no warm-up */
@@ -18,25 +20,31 @@ typedef struct sweep_cell {
     double engine[ENGINE_COUNT]; /* seconds: check and timed runs; 0 = not asked for */
 } sweep_cell;
 
-#define SWEEP_MAX_CELLS (2 * LIST_MAX * LIST_MAX)
+#define SWEEP_MAX_CELLS 20000
 
 typedef struct sweep_plan {
-    sweep_cell *cell; /* in the order of the run: precision, d_model, length */
+    sweep_cell *cell; /* in the order of the run: precision, batch, d_model and heads, threads, length */
     int count;
-    number_list d_model, len;
+    number_list threads, d_model, len;
     unsigned engines, dtypes;
     double budget, seconds; /* allowed; estimated for what is not left out */
     timing_goal goal;
     double loop_seconds; /* one run of the loops without BLAS, longer ones are sampled */
 } sweep_plan;
 
-/* The grid of the options, nothing estimated. False for lack of memory. */
+/* The grid of the options, nothing estimated; lists that do not go together are a usage error. False for lack of
+ * memory. */
 bool sweep_plan_grid(sweep_plan *plan, const bench_options *options);
 
-/* Estimates every cell from the ceilings and a short run of the loops, then chooses repeats and cells so that all is
+/* Estimates every cell from the ceilings (of each number of threads) and a short run of the loops, then chooses repeats and cells so that all is
  * done within the budget less `used` seconds: first fewer repeats, then no doubles, then every second length, then
  * without the largest cells. */
 void sweep_plan_fit(sweep_plan *plan, const peaks *ceilings, double used);
+
+/* True for cells that share X and W. */
+bool sweep_cell_same_data(const sweep_cell *a, const sweep_cell *b);
+/* True for cells that differ in length only: those of one table. */
+bool sweep_cell_same_table(const sweep_cell *a, const sweep_cell *b);
 
 /* Cells that are not left out. */
 int sweep_plan_cells(const sweep_plan *plan);

@@ -23,7 +23,7 @@ static bool conclude(verdict *v, const support_report *report) {
 /* ---- Projection -------------------------------------------------------------------------------------------------- */
 
 bool projection_oracle_open(projection_oracle *oracle, const bench_case *c, uint64_t seed) {
-    int64_t n = c->data->problem_case->problem.q_len, d = c->d_model;
+    int64_t n = c->data->problem_case->problem.batch * c->data->problem_case->problem.q_len, d = c->d_model;
     *oracle = (projection_oracle){0};
     if (n == 0 || d == 0)
         return true;

@@ -24,7 +24,8 @@ SUBCOMMANDS = ["sweep", "sdpa", "check", "compare", "example", "explain", "list"
 RESULT_FIELDS = (
     "problem kind engine dtype threads d_model len ms_median ms_min ms_cpu ms_setup spread repeats sampled "
     "sampled_rows flops gflops gflops_best gbytes_per_s speed_up fma_peak_gflops blas_peak_gflops "
-    "read_peak_gbytes_per_s share_of_peak bytes_workspace bytes_working_set error_max error_abs error_share"
+    "read_peak_gbytes_per_s share_of_peak bytes_workspace bytes_working_set error_max error_abs error_share "
+    "batch heads head_dim"
 ).split()
 MACHINE_FIELDS = "cores instruction_set date blas blas_name blas_version blas_core threads library compiler versions".split()
 
@@ -227,7 +228,10 @@ class ProgramTest(unittest.TestCase):
         mistakes = [
             "sdpa", "sdpa a b", "sdpa nonsense", "sdpa q0d0", "sdpa h3/2q4d8", "check", "explain", "foo", "help foo",
             "sweep extra", "example extra", "sweep --bogus", "sweep --len 0", "sweep --len 64,,128", "sweep --len x",
-            "sweep --len 64:32:x2", "sweep --len 64:128:x1", "sweep --d-model 100", "--d-model 0", "sweep --budget 0",
+            "sweep --len 64:32:x2", "sweep --len 64:128:x1", "sweep --d-model 100",
+            "sweep --heads 0", "sweep --head-dim 7", "sweep --d-model 64 --heads 3", "sweep --heads 65536", "sweep --batch x",
+            "sweep --d-model 64 --heads 2 --head-dim 32", "sweep --batch 1:64:+1 --len 1:64:+1 --threads 1:8:+1", "sweep --threads 0",
+            "sdpa q4d8 --threads 1,2", "check q4d8 --threads 1:4:x2", "sdpa q4d8 --heads 2", "--d-model 0", "sweep --budget 0",
             "sweep --budget nan", "sdpa q4d8 --engine foo", "sdpa q4d8 --engine", "sdpa q4d8 --dtype f16",
             "sdpa q4d8 --threads 0", "sdpa q4d8 --threads 1e3", "sdpa q4d8 --repeat 0", "sdpa q4d8 --min-time -1",
             "sdpa q4d8 --len 64", "help --man sweep", "sweep --man",
@@ -369,6 +373,34 @@ class ProgramTest(unittest.TestCase):
                 self.assertGreater(float(line["gflops"]), 0)
             self.assertNotIn("\r", done.stderr)  # no progress bar in a pipe
             self.assertIn("times as fast as the textbook loops", done.stderr)
+
+    def test_sweep_over_every_axis(self):
+        done = run("sweep", "--d-model", "96", "--heads", "2,12", "--batch", "1,3", "--threads", "1:2:+1", "--len", "37",
+                   "--dtype", "both", "--budget", "6", "--json", "-")
+        self.assert_ends(done, 0)
+        report = json.loads(done.stdout)
+        results = report["results"] + report["not_timed"]
+        points = {(r["problem"], r["dtype"], r["threads"]) for r in results}
+        self.assertEqual(len(points), 2 * 2 * 2 * 2)
+        for r in report["results"]:
+            self.assertEqual(r["problem"], "b{batch}h{heads}q{len}k{len}d{head_dim},layout=qkv".format(**r))
+            self.assertEqual((r["d_model"], r["heads"] * r["head_dim"]), (96, 96))
+            self.assertEqual(r["flops"], r["batch"] * (6 * r["len"] * 96**2 + 4 * r["len"]**2 * 96))
+            self.assertLessEqual(r["error_share"], 1)
+        self.assertEqual({(p["dtype"], p["threads"]) for p in report["peaks"]}, {(t, n) for t in ("f32", "f64") for n in (1, 2)})
+        self.assertRegex(done.stderr, r"d_model 96 \(heads: \d+ of \d+\), float, 1 thread, peak")
+
+    def test_two_of_width_heads_and_head_size_decide(self):
+        widths = {("--heads", "3", "--head-dim", "5,7"): {(15, 3), (21, 3)}, ("--heads", "2"): {(128, 2)},
+                  ("--d-model", "30", "--head-dim", "5,15"): {(30, 6), (30, 2)},
+                  ("--head-dim", "2048", "--engine", "blas"): {(2048, 1)}}
+        for options, wanted in widths.items():
+            done = run("sweep", *options, "--len", "8", "--budget", "1", "--dtype", "f32", "--quiet", "--json", "-")
+            self.assert_ends(done, 0)
+            report = json.loads(done.stdout)
+            found = {tuple(map(int, re.match(r"b1h(\d+)q8k8d(\d+),", r["problem"]).groups()))
+                     for r in report["results"] + report["not_timed"]}
+            self.assertEqual({(heads * size, heads) for heads, size in found}, wanted)
 
     def test_sampled_rows_are_marked(self):
         # Whether loops of this size are sampled is for the machine to say; a mark and a count go with it, or neither.
