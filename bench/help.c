@@ -101,19 +101,20 @@ static const char environment_text[] =
 static const char exit_text[] =
     "0: all went well. 1: an engine disagrees with the oracle, something failed on the way, "
     "or nothing could be timed; compare: a regression. 2: a mistake in the arguments or a file that cannot be read or "
-    "written, told in "
-    "one line.";
+    "written, told in one line. 130: ended by Ctrl-C; what was measured until then was written.";
 
 static const char *const description[SUB_COUNT] = {
     [SUB_SWEEP] =
-        ("Runs the whole chain X -> Q, K, V -> Z for every d_model and length of a grid: X [batch, length, d_model], three "
-         "projections d_model x d_model, one attention call with heads of 64, no output projection. --d-model, --heads, "
+        ("Runs the whole chain X -> Q, K, V -> Z for every d_model and length of a grid: X [batch, length, d_model], "
+         "three "
+         "projections d_model x d_model, one attention call with heads of 64, no output projection. --d-model, "
+         "--heads, "
          "--head-dim, --batch, --len and --threads take numbers and ranges separated by commas: 64:4096:x2 doubles, "
          "64:512:+64 adds. Every combination is run; two of d_model, heads and head size decide the third. Engines: "
          "textbook loops (naive), cache-ordered loops (cache), the library's blas and fused engines. Single precision "
          "everywhere, double on a part of the grid.\n"
          "The run is planned to fit the budget: fewer repeats first, then no doubles, then every second length, then "
-         "without the largest points. What was left out is named at the end. Ctrl-C finishes the step that runs and "
+         "without the largest points. What was left out is named at the end. Ctrl-C finishes the run under way and "
          "writes what was measured. On a terminal a bar shows the time left."),
     [SUB_SDPA] = ("Times attention alone for one problem. Each engine is checked on sampled rows, warmed up, and run "
                   "until both --repeat and --min-time are reached. Loops longer than two seconds run on a sample of "

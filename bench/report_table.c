@@ -63,6 +63,9 @@ static const char *human_flops(double flops, char *text) {
     return text;
 }
 
+static const char *const untimed_words[] = {
+    [RESULT_LEFT_OUT] = "left out", [RESULT_REFUSED] = "refused", [RESULT_FAILED] = "FAILED"};
+
 static const char *dtype_word(attn_dtype dtype) {
     return dtype == ATTN_F32 ? "float" : "double";
 }
@@ -218,7 +221,7 @@ void report_sdpa_table(const result_list *list, FILE *out) {
         }
         fprintf(out, "%-6s %-4s", r->engine, dtype_name(r->dtype));
         if (r->state != RESULT_TIMED) {
-            fprintf(out, "  %s: %s\n", r->state == RESULT_FAILED ? "FAILED" : "refused", r->note);
+            fprintf(out, "  %s: %s\n", untimed_words[r->state], r->note);
             continue;
         }
         print_sdpa_line(list, r, out);
@@ -255,11 +258,9 @@ static void print_name(const bench_result *r, FILE *out) {
 }
 
 static void print_reason(const result_list *list, size_t first, FILE *out) {
-    static const char *const words[] = {
-        [RESULT_LEFT_OUT] = "left out", [RESULT_REFUSED] = "refused", [RESULT_FAILED] = "FAILED"};
     const int most = 12;
     int named = 0, more = 0;
-    fprintf(out, "%s (%s): ", words[list->item[first].state], list->item[first].note);
+    fprintf(out, "%s (%s): ", untimed_words[list->item[first].state], list->item[first].note);
     for (size_t i = first; i < list->count; i++) {
         if (!same_reason(&list->item[i], &list->item[first]))
             continue;

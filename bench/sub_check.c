@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "interrupt.h"
 #include "subcommands.h"
 
 typedef enum outcome { PASSED, SKIPPED, FAILED } outcome;
@@ -42,12 +43,16 @@ int sub_check(const bench_options *options) {
     unsigned engines = options->engines ? options->engines : ENGINES_DEFAULT;
     unsigned dtypes = options->dtypes ? options->dtypes : 3;
     int count[3] = {0};
+    interrupt_catch();
     for (int dtype = 0; dtype < 2; dtype++)
         for (int id = 0; id < ENGINE_COUNT; id++)
-            if ((engines & ENGINE_BIT(id)) && (dtypes & 1u << dtype))
+            if ((engines & ENGINE_BIT(id)) && (dtypes & 1u << dtype) && !interrupted)
                 count[check_one(c, (engine_id)id, (attn_dtype)dtype, options->threads)]++;
     support_case_free(c);
     if (!options->quiet)
-        printf("%d passed, %d failed, %d skipped\n", count[PASSED], count[FAILED], count[SKIPPED]);
+        printf("%d passed, %d failed, %d skipped%s\n", count[PASSED], count[FAILED], count[SKIPPED],
+               interrupted ? ", interrupted" : "");
+    if (interrupted)
+        return EXIT_INTERRUPTED;
     return count[FAILED] > 0 || count[PASSED] == 0;
 }

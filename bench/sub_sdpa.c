@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "interrupt.h"
 #include "machine.h"
 #include "measure.h"
 #include "report.h"
@@ -53,6 +54,11 @@ static void measure_dtype(const support_case *c, attn_dtype dtype, const bench_o
         bench_result *r = &list->item[i];
         if (r->dtype != dtype || r->state != RESULT_TIMED)
             continue;
+        if (interrupted) {
+            r->state = RESULT_LEFT_OUT;
+            snprintf(r->note, sizeof r->note, "interrupted");
+            continue;
+        }
         if (!tried) {
             peaks_measure(ceilings, dtype, options->threads);
             created = support_data_create(&data, c, dtype);
@@ -79,6 +85,7 @@ int sub_sdpa(const bench_options *options) {
         .goal = {.floor_seconds = options->min_time >= 0 ? options->min_time : 0.5,
                  .min_samples = options->repeat ? options->repeat : 5,
                  .max_samples = TIMING_MAX_SAMPLES,
+                 .enough = interrupt_requested,
                  .warm_up = true},
         .loop_seconds = loop_seconds,
         .oracle_rows = 24,
@@ -88,6 +95,7 @@ int sub_sdpa(const bench_options *options) {
     peaks ceilings = {0};
     result_list list = {0};
     bool possible = list_engines(c, options, &list);
+    interrupt_catch();
     machine_read(&m, options->threads);
     if (possible) {
         if (!options->quiet)
@@ -115,5 +123,5 @@ int sub_sdpa(const bench_options *options) {
         status |= !report_csv(options->csv, &list);
     result_list_free(&list);
     support_case_free(c);
-    return status;
+    return interrupted ? EXIT_INTERRUPTED : status;
 }

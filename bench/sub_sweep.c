@@ -6,33 +6,19 @@
  * d_model (cblas_sgemm, d_model 64, OpenBLAS 0.3.21 on 2 cores of Zen 3, 2026-11-30), no different for large. The
  * loops without BLAS take the three matrices one after the other.
  */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <attn/chain.h>
 
+#include "interrupt.h"
 #include "machine.h"
 #include "measure.h"
 #include "progress.h"
 #include "report.h"
 #include "subcommands.h"
 #include "sweep_plan.h"
-
-/* ---- Ctrl-C: the step that runs is finished, then what was measured is written. A second one ends the program. --- */
-
-static volatile sig_atomic_t interrupted;
-
-static void on_interrupt(int number) {
-    (void)number;
-    interrupted = 1;
-}
-
-static void catch_interrupt(void) {
-    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
-    sigaction(SIGINT, &action, NULL);
-}
 
 /* ---- Data of one d_model and batch, shared by all lengths, heads and numbers of threads ---------------------------- */
 
@@ -309,7 +295,7 @@ static int finish(sweep *s) {
         status |= !report_json(s->options->json, &s->where, s->ceilings, s->plan.threads.count, &s->list);
     if (s->options->csv)
         status |= !report_csv(s->options->csv, &s->list);
-    return status;
+    return interrupted ? EXIT_INTERRUPTED : status;
 }
 
 /* Of each number of threads; what one thread can do is measured once. */
@@ -338,7 +324,7 @@ int sub_sweep(const bench_options *options) {
     }
     s->options = options;
     s->text = options_text_stream(options);
-    catch_interrupt();
+    interrupt_catch();
     machine_read(&s->where, options->threads);
     if (!options->quiet)
         machine_print(&s->where, s->text);

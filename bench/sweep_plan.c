@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "interrupt.h"
 #include "textbook.h"
 
 #define PRECISIONS 2
@@ -337,6 +338,7 @@ void sweep_plan_fit(sweep_plan *plan, const peaks *ceilings, double used) {
 measure_settings sweep_cell_settings(const sweep_plan *plan, const sweep_cell *cell, engine_id id, uint64_t seed) {
     measure_settings s = {
         .goal = plan->goal, .loop_seconds = plan->loop_seconds, .oracle_rows = oracle_rows(cell), .seed = seed};
+    s.goal.enough = interrupt_requested;
     if (!engine_is_loops(id)) {
         s.goal.min_samples = cell->library_samples;
         s.goal.warm_up = cell->warm_up;

@@ -60,6 +60,8 @@ bool timing_measure(bool (*call)(void *), void *argument, const timing_goal *goa
         sample[n++] = seconds;
     while (n < goal->max_samples && n < TIMING_MAX_SAMPLES &&
            (n < goal->min_samples || timing_now() - start < goal->floor_seconds)) {
+        if (n > 0 && goal->enough && goal->enough())
+            break;
         if (!run_group(call, argument, calls, &sample[n++]))
             return false;
         total += calls;

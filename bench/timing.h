@@ -12,8 +12,9 @@ double timing_cpu_now(void);
 typedef struct timing_goal {
     double floor_seconds;
     int min_samples;
-    int max_samples; /* at most TIMING_MAX_SAMPLES */
-    bool warm_up;    /* one untimed call first */
+    int max_samples;      /* at most TIMING_MAX_SAMPLES */
+    bool (*enough)(void); /* true ends the runs after the first sample; NULL = never */
+    bool warm_up;         /* one untimed call first */
 } timing_goal;
 
 #define TIMING_MAX_SAMPLES 1000

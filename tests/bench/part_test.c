@@ -63,6 +63,22 @@ static void short_calls_are_grouped(void **state) {
     assert_true(stats.best > 0 && stats.best < 1e-4);
 }
 
+static bool already(void) {
+    return true;
+}
+
+static void an_interrupt_leaves_one_sample(void **state) {
+    (void)state;
+    int calls = 0;
+    timing_goal goal = {.floor_seconds = 100, .min_samples = 50, .max_samples = 50, .enough = already};
+    timing_stats stats;
+    assert_true(timing_measure(sleep_a_little, &calls, &goal, &stats));
+    assert_int_equal(calls, 1);
+    assert_int_equal(stats.samples, 1);
+    assert_true(timing_measure(do_nothing, &calls, &goal, &stats));
+    assert_int_equal(stats.samples, 1); /* one group */
+}
+
 static bool give_up(void *argument) {
     return --*(int *)argument > 0;
 }
@@ -148,6 +164,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(timing_reaches_samples_and_floor),
         cmocka_unit_test(short_calls_are_grouped),
+        cmocka_unit_test(an_interrupt_leaves_one_sample),
         cmocka_unit_test(a_call_that_gives_up_ends_the_timing),
         cmocka_unit_test(every_worker_runs_once),
         cmocka_unit_test(formulas),

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -353,6 +354,33 @@ class ProgramTest(unittest.TestCase):
         if shutil.which("groff"):
             lint = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z"], input=man.stdout, capture_output=True, text=True)
             self.assertEqual(lint.stderr, "")
+
+    def interrupt(self, *arguments, after):
+        """Runs attn-bench and presses Ctrl-C when a line that holds `after` has come; what it wrote to both outputs."""
+        with subprocess.Popen([BENCH, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            seen = ""
+            while after not in seen:
+                line = process.stderr.readline()
+                self.assertTrue(line, seen)
+                seen += line
+            process.send_signal(signal.SIGINT)
+            out, rest = process.communicate(timeout=100)
+            self.assertEqual(process.returncode, 130, seen + rest)
+        return json.loads(out), seen + rest
+
+    def test_ctrl_c_writes_what_was_measured(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "results.csv")
+            report, text = self.interrupt("sweep", "--len", "64:1024:x2", "--d-model", "64,256", "--csv", file, "--json", "-",
+                                          after="d_model 64 ")
+            with open(file, encoding="utf-8") as lines:
+                self.assertEqual(len(list(csv.DictReader(lines))), len(report["results"]))
+        self.assertGreaterEqual(len(report["results"]), 4)  # the first table was there
+        self.assertIn("interrupted", {r["reason"] for r in report["not_timed"]})
+        self.assertIn("left out (interrupted)", text)
+        report, text = self.interrupt("sdpa", "q64d16", "--min-time", "1000", "--json", "-", after="  versions")
+        self.assertEqual(len(report["results"]) + len(report["not_timed"]), 4)
+        self.assertLess(len(report["results"]), 4)
 
     def test_tiny_sweep(self):
         with tempfile.TemporaryDirectory() as folder:
