@@ -12,6 +12,8 @@ option(ATTN_WERROR "Treat warnings as errors" OFF)
 set(ATTN_SANITIZE "" CACHE STRING "Sanitizers for everything, such as address,undefined")
 set(ATTN_BLAS auto CACHE STRING "auto, openblas, blis, mkl or netlib")
 set_property(CACHE ATTN_BLAS PROPERTY STRINGS auto openblas blis mkl netlib)
+set(ATTN_WEIGHTS auto CACHE STRING "Build libattn_weights: auto (where LAPACKE is found), ON or OFF")
+set_property(CACHE ATTN_WEIGHTS PROPERTY STRINGS auto ON OFF)
 set(ATTN_CASES_DIR "" CACHE PATH "Folder of ONNX conformance cases; their test is skipped without it")
 
 set(CMAKE_C_STANDARD 11)

@@ -63,7 +63,8 @@ typedef enum attn_status {
     ATTN_ERR_DTYPE = 13,       /* a plan of one precision was run with arguments of the other */
     ATTN_ERR_NOMEM = 100,      /* the allocator returned NULL */
     ATTN_ERR_BLAS = 101,       /* the BLAS library in this process cannot be used, for example 64-bit integers */
-    ATTN_ERR_THREADS = 102     /* the parallel_for callback reported a failure */
+    ATTN_ERR_THREADS = 102,    /* the parallel_for callback reported a failure */
+    ATTN_ERR_LAPACK = 103      /* LAPACK reported a failure, such as an SVD that did not converge */
 } attn_status;
 
 /* A short English text for a status, "unknown status" for a number that is none (since 0.1).

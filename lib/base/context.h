@@ -4,6 +4,8 @@
 
 #include <attn/base.h>
 
+#include "base/exports.h"
+
 /* A checked context with nothing left to default. */
 typedef struct attn_resources {
     int threads; /* at least 1: what the context or OpenMP allows here and now */
@@ -16,14 +18,15 @@ typedef struct attn_resources {
 
 /* Checks a caller's context (NULL = defaults) and resolves it. Errors: ATTN_ERR_STRUCT_SIZE, _SIZE (threads below 0),
  * _NULL (alloc without free or the other way round). */
-attn_status attn_resolve_context(const attn_context *context, attn_resources *resources);
+ATTN_API attn_status attn_resolve_context(const attn_context *context, attn_resources *resources);
 
 /* The threads a call may start now: `most`, but 1 inside a caller's parallel region and in a forked child. */
-int attn_threads_here(int most);
+ATTN_API int attn_threads_here(int most);
 
 /* Runs body(argument, w) for w in 0 .. workers-1 and waits. OpenMP may give fewer threads than asked for, so a body
  * must draw its tasks from an attn_task_queue rather than own the w-th share. With workers = 1 it is a plain call. */
-attn_status attn_run_workers(const attn_resources *resources, int workers, attn_parallel_body body, void *argument);
+ATTN_API attn_status attn_run_workers(const attn_resources *resources, int workers, attn_parallel_body body,
+                                      void *argument);
 
 /* Tasks 0 .. count-1 handed out one by one to whichever worker asks. Results never depend on who gets which. */
 typedef struct attn_task_queue {
@@ -37,7 +40,7 @@ static inline int64_t attn_next_task(attn_task_queue *queue) {
 }
 
 /* Memory through the context's hooks, aligned to 64; NULL on failure or for sizes that do not fit. */
-void *attn_allocate(const attn_resources *resources, int64_t bytes);
-void attn_release(const attn_resources *resources, void *memory, int64_t bytes);
+ATTN_API void *attn_allocate(const attn_resources *resources, int64_t bytes);
+ATTN_API void attn_release(const attn_resources *resources, void *memory, int64_t bytes);
 
 #endif

@@ -3,8 +3,11 @@
 #ifndef ATTN_LIB_LEDGER_H
 #define ATTN_LIB_LEDGER_H
 
+#include <attn/base.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "base/exports.h"
 
 enum { ATTN_LEDGER_ALIGN = 64, ATTN_LEDGER_MAX = 16 };
 
@@ -19,9 +22,10 @@ typedef struct attn_ledger {
 } attn_ledger;
 
 /* Books `copies` (one per thread, or 1) pieces of count elements each; returns the piece's number. */
-int attn_ledger_book(attn_ledger *ledger, const char *name, int64_t count, int64_t element_bytes, int64_t copies);
+ATTN_API int attn_ledger_book(attn_ledger *ledger, const char *name, int64_t count, int64_t element_bytes,
+                              int64_t copies);
 
 /* The address of copy number `copy` of a piece. */
-void *attn_ledger_grant(const attn_ledger *ledger, void *base, int piece, int64_t copy);
+ATTN_API void *attn_ledger_grant(const attn_ledger *ledger, void *base, int piece, int64_t copy);
 
 #endif

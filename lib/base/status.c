@@ -54,6 +54,8 @@ const char *attn_status_string(attn_status status) {
         return "the BLAS library cannot be used";
     case ATTN_ERR_THREADS:
         return "the parallel_for callback failed";
+    case ATTN_ERR_LAPACK:
+        return "LAPACK failed";
     }
     return "unknown status";
 }

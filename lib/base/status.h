@@ -4,9 +4,11 @@
 
 #include <attn/base.h>
 
+#include "base/exports.h"
+
 /* Stores the sentence for attn_last_error() in this thread and returns the status, so that a check reads
  * `return attn_fail(ATTN_ERR_SIZE, "kv_heads %lld does not divide q_heads %lld", ...)`. Cut at ATTN_ERROR_TEXT. */
-attn_status attn_fail(attn_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+ATTN_API attn_status attn_fail(attn_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 enum { ATTN_ERROR_TEXT = 256 };
 

@@ -6,14 +6,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/exports.h"
+
 /* C = alpha op(A) op(B) + beta C, row-major, op(X) = X or its transpose; m x n results over an inner size of k. Nothing
  * is called when m or n is 0; with k 0 C is scaled only. beta 0 does not read C. The caller holds the guard, and has
  * made sure by attn_blas_fits() that every size and stride fits the library's integer; larger products are split by the
  * caller. */
-void attn_gemm_f32(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
-                   int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
-void attn_gemm_f64(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, double alpha, const double *a,
-                   int64_t lda, const double *b, int64_t ldb, double beta, double *c, int64_t ldc);
+ATTN_API void attn_gemm_f32(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, float alpha,
+                            const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
+                            int64_t ldc);
+ATTN_API void attn_gemm_f64(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, double alpha,
+                            const double *a, int64_t lda, const double *b, int64_t ldb, double beta, double *c,
+                            int64_t ldc);
 
 #ifdef ATTN_REAL_BITS
 #include "base/real.h"
@@ -31,7 +35,7 @@ static inline bool attn_blas_fits(int64_t size) {
 }
 
 /* ATTN_ERR_BLAS with a sentence when the start-up probe found a library that cannot be used. */
-attn_status attn_blas_check(void);
+ATTN_API attn_status attn_blas_check(void);
 
 /* The guard. Between enter and leave, BLAS calls of this thread run on one thread. Every thread that calls gemm holds
  * its own guard; the thread that starts workers holds one around them too. leave puts the caller's settings back. */
@@ -39,17 +43,17 @@ enum { ATTN_BLAS_MAX_RUNTIMES = 2 };
 typedef struct attn_blas_guard {
     int saved_threads[ATTN_BLAS_MAX_RUNTIMES]; /* of this thread, where the setting belongs to threads */
 } attn_blas_guard;
-void attn_blas_enter(attn_blas_guard *guard);
-void attn_blas_leave(attn_blas_guard *guard);
+ATTN_API void attn_blas_enter(attn_blas_guard *guard);
+ATTN_API void attn_blas_leave(attn_blas_guard *guard);
 
 /* Around each call of a product: fork() waits for the end. */
-void attn_blas_begin_product(void);
-void attn_blas_end_product(void);
+ATTN_API void attn_blas_begin_product(void);
+ATTN_API void attn_blas_end_product(void);
 
 /* attn_run_workers() with the guard held by the calling thread and by each worker. */
 struct attn_resources;
-attn_status attn_run_blas_workers(const struct attn_resources *resources, int workers, attn_parallel_body body,
-                                  void *argument);
+ATTN_API attn_status attn_run_blas_workers(const struct attn_resources *resources, int workers, attn_parallel_body body,
+                                           void *argument);
 
 /* What probe.c found at start-up. */
 typedef enum attn_blas_flavour {

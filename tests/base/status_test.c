@@ -24,10 +24,11 @@ static void test_values_are_pinned(void **state) {
     assert_int_equal(ATTN_ERR_NOMEM, 100);
     assert_int_equal(ATTN_ERR_BLAS, 101);
     assert_int_equal(ATTN_ERR_THREADS, 102);
+    assert_int_equal(ATTN_ERR_LAPACK, 103);
 }
 
 static bool is_status(int value) {
-    return (value >= ATTN_OK && value <= ATTN_ERR_DTYPE) || (value >= ATTN_ERR_NOMEM && value <= ATTN_ERR_THREADS);
+    return (value >= ATTN_OK && value <= ATTN_ERR_DTYPE) || (value >= ATTN_ERR_NOMEM && value <= ATTN_ERR_LAPACK);
 }
 
 /* Each status has a text of its own, every other number the same one. */
