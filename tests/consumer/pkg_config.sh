@@ -1,26 +1,31 @@
 #!/bin/sh
-# pkg_config.sh shared|static PREFIX: builds and runs the C caller with the flags of an installed tree's attn.pc.
+# pkg_config.sh MODULE shared|static PREFIX: builds and runs an example in C with the flags of an installed tree's MODULE.pc:
+# attn, or attn_weights, which brings attn with it.
 set -eu
-kind=$1 prefix=$2
-here=$(dirname "$0")
-program=$WORK/pkg_config-$kind
+module=$1 kind=$2 prefix=$3
+examples=$(dirname "$0")/../examples
+program=$WORK/pkg_config-$module-$kind
 export PKG_CONFIG_PATH="$prefix/$LIBDIR/pkgconfig"
 
+case $module in
+attn) source=$examples/caller.c libraries=1 ;;
+attn_weights) source=$examples/effective_rank.c libraries=2 ;;
+esac
 rm -f "$program"
 if test "$kind" = static; then
     # -lattn would take the shared library where both stand side by side.
-    libraries=$("$PKG_CONFIG" --static --libs attn | sed 's/-lattn /-l:libattn.a /')
+    flags=$("$PKG_CONFIG" --static --libs "$module" | sed 's/-l\(attn[a-z_]*\) /-l:lib\1.a /g')
 else
-    libraries=$("$PKG_CONFIG" --libs attn)
+    flags=$("$PKG_CONFIG" --libs "$module")
 fi
 # shellcheck disable=SC2046,SC2086 # lists of flags
-"$CC" -std=c99 $("$PKG_CONFIG" --cflags attn) "$here/../examples/caller.c" -o "$program" $libraries -lm
+"$CC" -std=c99 $("$PKG_CONFIG" --cflags "$module") "$source" -o "$program" $flags -lm
 
 needs=$(readelf -d "$program" | grep -c 'NEEDED.*libattn' || true)
 if test "$kind" = static; then
     test "$needs" = 0 || { echo "the static program loads libattn.so"; exit 1; }
     "$program"
 else
-    test "$needs" = 1 || { echo "the shared program does not load libattn.so"; exit 1; }
+    test "$needs" = "$libraries" || { echo "the shared program loads $needs of the libraries, not $libraries"; exit 1; }
     LD_LIBRARY_PATH="$prefix/$LIBDIR${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$program"
 fi
