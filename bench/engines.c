@@ -13,21 +13,28 @@
 #include "timing.h"
 
 typedef struct engine_facts {
-    const char *name, *meaning;
+    const char *name, *title, *meaning;
     attn_engine library_engine;
     bool loops;
 } engine_facts;
 
 static const engine_facts facts[ENGINE_COUNT] = {
-    [ENGINE_NAIVE] = {"naive", "textbook loops, no BLAS", ATTN_ENGINE_NAIVE, true},
-    [ENGINE_CACHE] = {"cache", "cache-ordered loops, no BLAS (code of the bench)", ATTN_ENGINE_AUTO, true},
-    [ENGINE_BLAS] = {"blas", "one CBLAS product each way per head, whole score matrix", ATTN_ENGINE_BLAS, false},
-    [ENGINE_FUSED] = {"fused", "tiles with an online softmax, a CBLAS product per tile", ATTN_ENGINE_FUSED, false},
-    [ENGINE_AUTO] = {"auto", "what the library chooses", ATTN_ENGINE_AUTO, false},
+    [ENGINE_NAIVE] = {"naive", "textbook loops", "textbook loops, no BLAS", ATTN_ENGINE_NAIVE, true},
+    [ENGINE_CACHE] = {"cache", "cache-ordered loops", "cache-ordered loops, no BLAS (code of the bench)",
+                      ATTN_ENGINE_AUTO, true},
+    [ENGINE_BLAS] = {"blas", "BLAS, whole scores", "one CBLAS product each way per head, whole score matrix",
+                     ATTN_ENGINE_BLAS, false},
+    [ENGINE_FUSED] = {"fused", "BLAS, fused tiles", "tiles with an online softmax, a CBLAS product per tile",
+                      ATTN_ENGINE_FUSED, false},
+    [ENGINE_AUTO] = {"auto", "chosen by the library", "what the library chooses", ATTN_ENGINE_AUTO, false},
 };
 
 const char *engine_name(engine_id id) {
     return facts[id].name;
+}
+
+const char *engine_title(engine_id id) {
+    return facts[id].title;
 }
 
 const char *engine_meaning(engine_id id) {

@@ -23,6 +23,7 @@ typedef enum engine_id { ENGINE_NAIVE, ENGINE_CACHE, ENGINE_BLAS, ENGINE_FUSED, 
     (ENGINE_BIT(ENGINE_NAIVE) | ENGINE_BIT(ENGINE_CACHE) | ENGINE_BIT(ENGINE_BLAS) | ENGINE_BIT(ENGINE_FUSED))
 
 const char *engine_name(engine_id id);
+const char *engine_title(engine_id id); /* in bars, pictures and their legends */
 const char *engine_meaning(engine_id id);
 /* The loops without BLAS: too slow for large problems, where they run on a sample of rows. */
 bool engine_is_loops(engine_id id);

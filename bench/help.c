@@ -25,6 +25,11 @@ static const char figures_text[] =
     "each read once, / median time.\n"
     "spread = (upper - lower quartile) / median of the timed runs. workspace = memory that attention needs beside its "
     "arguments. error = largest difference from the oracle in units of eps * max|V|.\n"
+    "busy = CPU time of all threads / wall time: how many threads really worked. checksum = sum of the output that was "
+    "computed.\n"
+    "operations per byte = flops / bytes of arguments and workspace, each once. Stages: see the report. cold: "
+    "arguments "
+    "and workspace are put out of all caches before each run.\n"
     "~ marks loops that were timed on a sample of query rows and scaled up by flops. ? marks figures that are not to "
     "be "
     "trusted: fewer than three repeats, or a spread above 10 %.";
@@ -164,6 +169,10 @@ static const char *const examples[SUB_COUNT] = {
     [SUB_HELP] = ("attn-bench help sweep\n"
                   "attn-bench help --man | man -l -"),
 };
+
+const char *help_figures(void) {
+    return figures_text;
+}
 
 /* ---- Where a page goes: plain text, or the macros of man(7) ------------------------------------------------------ */
 

@@ -175,7 +175,7 @@ static void add_software(machine *m, int threads) {
 }
 
 void machine_read(machine *m, int threads) {
-    *m = (machine){0};
+    *m = (machine){.start = cpu_usage_now()};
     add_processor(m);
     add_system(m);
     add_software(m, threads);
@@ -188,4 +188,18 @@ void machine_print(const machine *m, FILE *out) {
     if (m->load > 0.5 * m->cpus)
         fprintf(out, "  note: the load average is %.2f: other programs use this machine, figures may be too low\n",
                 m->load);
+}
+
+/* From here on others may have changed the figures: a tenth of a processor. */
+static const double much_for_others = 0.1;
+
+void machine_finish(machine *m, FILE *out) {
+    cpu_usage end = cpu_usage_now();
+    double programs, host;
+    if (!cpu_usage_of_others(&m->start, &end, &programs, &host))
+        return;
+    add(m, "others", "others", "other programs used %.2f of %d CPUs during the run, the host %.2f", programs, m->cpus,
+        host);
+    if (out && (programs > much_for_others || host > much_for_others))
+        fprintf(out, "note: %s: figures may be too low\n", m->fact[m->count - 1].text);
 }

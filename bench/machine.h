@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "cpu_usage.h"
+
 typedef struct machine_fact {
     const char *key;   /* name in JSON */
     const char *label; /* in the header of a table; NULL = JSON only */
@@ -21,10 +23,14 @@ typedef struct machine {
     int cpus;         /* online */
     double available; /* bytes of memory that can be had now, 0 = unknown */
     double load;      /* load average of the last minute, below 0 = unknown */
+    cpu_usage start;
 } machine;
 
 void machine_read(machine *m, int threads);
 void machine_print(const machine *m, FILE *out);
+
+/* At the end of the run: adds what others used meanwhile to the facts; `out` is told when it is much (NULL = nobody). */
+void machine_finish(machine *m, FILE *out);
 
 /* Bytes of memory that can be had now, 0 when the system does not say. */
 double machine_available_memory(void);

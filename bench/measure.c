@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "flush.h"
 #include "machine.h"
 
 /* Rows of the first, short run of the loops, which tells how long a row takes. */
@@ -71,6 +72,48 @@ static bool run_and_verify(engine_run *run, const measure_settings *settings, co
     return passed;
 }
 
+/* Puts all arguments and the workspace out of the caches. Memory of the BLAS library's own stays where it is. */
+static void flush_arrays(void *argument) {
+    const engine_run *run = argument;
+    const bench_case *c = run->c;
+    const support_data *d = c->data;
+    size_t size = element_size(c->dtype);
+    for (int a = 0; a < SUPPORT_ARRAY_COUNT; a++)
+        if (d->base[a])
+            flush_memory(d->base[a], (size_t)d->elements[a] * (a == SUPPORT_MASK ? 1 : size));
+    flush_memory(run->workspace, run->workspace_bytes);
+    if (!c->chain)
+        return;
+    const attn_problem *p = &d->problem_case->problem;
+    size_t rows = (size_t)(p->batch * p->q_len), columns = (size_t)c->d_model;
+    flush_memory(c->x, rows * columns * size);
+    flush_memory(c->w_packed, 3 * columns * columns * size);
+    for (int i = 0; i < 3; i++)
+        flush_memory(c->w[i], columns * columns * size);
+    flush_memory(c->qkv_checked, 3 * rows * columns * size);
+}
+
+/* Sum of the output rows that were computed: the work cannot be left out, and two runs of the same can be compared. */
+static double checksum_of(const engine_run *run) {
+    const support_data *d = run->c->data;
+    const attn_problem *p = &d->problem_case->problem;
+    double sum = 0;
+    for (int64_t b = 0; b < p->batch; b++)
+        for (int64_t h = 0; h < p->q_heads; h++)
+            for (int i = 0; i < run->pieces; i++) {
+                const row_piece *piece = &run->piece[i];
+                int64_t end = piece->first + piece->count;
+                if (d->q_lens && d->q_lens[b] < end)
+                    end = d->q_lens[b];
+                for (int64_t row = piece->first; row < end; row++) {
+                    int64_t start = support_index(d, SUPPORT_OUT, b, h, row, 0);
+                    for (int64_t col = 0; col < p->v_dim; col++)
+                        sum += support_load(d->dtype, d->base[SUPPORT_OUT], start + col);
+                }
+            }
+    return sum;
+}
+
 /* Adds a stage's times, scaled from the sample to the whole. */
 static bool add_stage(engine_run *run, bool (*stage)(void *), double scale, const timing_goal *goal, bench_result *r) {
     timing_stats stats;
@@ -84,10 +127,12 @@ static bool add_stage(engine_run *run, bool (*stage)(void *), double scale, cons
     return true;
 }
 
-static bool time_engine(engine_run *run, const timing_goal *goal, bench_result *r) {
+static bool time_engine(engine_run *run, const measure_settings *settings, bench_result *r) {
+    timing_goal part = settings->goal;
+    part.before = settings->cold ? flush_arrays : NULL;
+    r->cold = settings->cold;
     if (!run->sampled)
-        return add_stage(run, engine_call, 1, goal, r);
-    timing_goal part = *goal;
+        return add_stage(run, engine_call, 1, &part, r);
     part.floor_seconds /= 3;
     return (!run->c->chain || add_stage(run, engine_project, run->project_scale, &part, r)) &&
            (run->id != ENGINE_CACHE || add_stage(run, engine_prepare, 1, &part, r)) &&
@@ -203,7 +248,24 @@ void measure_engine(const bench_case *c, engine_id id, const measure_settings *s
     r->sampled_rows = run.sampled ? run.rows : 0;
     if (!open)
         give_up(r, &run);
-    else if (run_and_verify(&run, settings, oracle, r) && !time_engine(&run, &settings->goal, r))
-        give_up(r, &run);
+    else if (run_and_verify(&run, settings, oracle, r)) {
+        if (time_engine(&run, settings, r))
+            r->checksum = checksum_of(&run);
+        else
+            give_up(r, &run);
+    }
     engine_close(&run);
+}
+
+bool measure_stages(const bench_case *c, engine_id id, const measure_settings *settings, stage_times *t) {
+    engine_run run;
+    int64_t max_rows = 0;
+    if (engine_is_loops(id)) {
+        bool open = open_loops(&run, id, c, settings->loop_seconds);
+        max_rows = run.sampled ? run.rows : 0;
+        engine_close(&run);
+        if (!open)
+            return false;
+    }
+    return stages_measure(c, id, max_rows, t);
 }

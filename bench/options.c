@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "engines.h"
+#include "flush.h"
+#include "report_folder.h"
 #include "team.h"
 
 /* ---- Tables ------------------------------------------------------------------------------------------------------ */
@@ -53,6 +55,8 @@ enum {
     KEY_CSV,
     KEY_BOUND,
     KEY_ALL,
+    KEY_COLD,
+    KEY_REPORT,
     KEY_QUIET,
     KEY_MAN,
     KEY_HELP,
@@ -88,6 +92,11 @@ const option_entry option_table[] = {
     {"csv", "FILE", KEY_CSV, SWEEP | SDPA, "write results as CSV; - as above"},
     {"bound", "PERCENT", KEY_BOUND, COMPARE, "more time than this is a regression, default 5%"},
     {"all", NULL, KEY_ALL, COMPARE, "print every point, changed or not, and name all that only one file has"},
+    {"report", "DIR", KEY_REPORT, SWEEP,
+     "make the folder DIR with report.html, pictures (by gnuplot), results.json and results.csv; adds runs for the "
+     "shares "
+     "of the stages, cold caches and 1 to all threads"},
+    {"cold", NULL, KEY_COLD, SWEEP | SDPA, "put arrays and workspace out of the caches before every run"},
     {"quiet", NULL, KEY_QUIET, SWEEP | SDPA | CHECK, "no progress bar, no machine header, no remarks"},
     {"man", NULL, KEY_MAN, 1u << SUB_HELP, "all pages as one man page, as it is installed"},
     {"help", NULL, KEY_HELP, EVERY, "this page"},
@@ -124,6 +133,9 @@ static void check_file(const char *option, const char *file) {
 void options_check_files(const bench_options *options) {
     check_file("json", options->json);
     check_file("csv", options->csv);
+    char error[256];
+    if (options->report && !report_folder_make(options->report, error, sizeof error))
+        usage_error("--report %s: %s", options->report, error);
 }
 
 /* ---- Values ------------------------------------------------------------------------------------------------------ */
@@ -326,6 +338,14 @@ static void take_option(const option_entry *entry, const char *value, bench_opti
         break;
     case KEY_ALL:
         o->all = true;
+        break;
+    case KEY_REPORT:
+        o->report = value;
+        break;
+    case KEY_COLD:
+        if (!flush_is_possible())
+            usage_error("--cold: caches cannot be emptied on this processor");
+        o->cold = true;
         break;
     case KEY_QUIET:
         o->quiet = true;

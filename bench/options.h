@@ -23,9 +23,10 @@ typedef struct bench_options {
     number_list d_model, heads, head_dim, batch, len;
     double budget; /* seconds; 0 = not given */
     double bound;  /* of compare: 0.05 is 5 % */
-    bool full, quiet, man, all;
+    bool full, quiet, cold, man, all;
     uint64_t seed;
     const char *json, *csv; /* NULL = not given, "-" = standard output */
+    const char *report;     /* folder; NULL = not given */
     int repeat;             /* fewest samples; 0 = not given */
     double min_time;        /* seconds; below 0 = not given */
 } bench_options;
@@ -55,7 +56,7 @@ __attribute__((noreturn, format(printf, 1, 2))) void usage_error(const char *for
 /* Where text for people goes: standard output, or standard error when JSON or CSV goes to standard output. */
 FILE *options_text_stream(const bench_options *options);
 
-/* A file of --json or --csv that cannot be written is a usage error: said before anything is measured. What a file holds
+/* A file of --json or --csv or a folder of --report that cannot be written is a usage error: said before anything is measured. What a file holds
  * is kept until the results are there. */
 void options_check_files(const bench_options *options);
 
@@ -64,6 +65,8 @@ void options_check_files(const bench_options *options);
 bool help_print(const char *name, FILE *out);
 /* All pages as one man page, in the macros of man(7). */
 void help_print_man(FILE *out);
+/* The formulas of all figures, a paragraph a line. */
+const char *help_figures(void);
 
 /* ---- The tables, for help.c -------------------------------------------------------------------------------------- */
 

@@ -1,87 +1,315 @@
-# Throughput of the chain against length, one panel per d_model, one curve per engine, from the CSV of attn-bench:
+# The pictures of a sweep, from the files that `attn-bench sweep --report DIR` leaves in DIR:
 #
-#   attn-bench sweep --csv results.csv
-#   gnuplot -e "csv='results.csv'; out='throughput'" bench/plot.gp      writes throughput.svg and throughput.png
+#   cd DIR && gnuplot plot.gp                              all pictures, each as NAME.svg and NAME.png
+#   gnuplot -e "pictures='throughput memory'" plot.gp      some of them
 #
-# dtype='f64' draws the double runs. Colours: Okabe and Ito, told apart by colour-blind readers; engines differ in the
-# shape of their points too. The dashed line is the multiply-add peak of the run.
+# dtype='f64' draws the double runs, limit=BYTES the memory of the machine. Needs gnuplot 5.4. Colours: Okabe and Ito,
+# told apart by colour-blind readers; engines differ in the shape of their points too, stages in their order.
 
-if (!exists("csv")) csv = 'results.csv'
-if (!exists("out")) out = 'throughput'
+if (!exists("pictures")) pictures = 'throughput speed_up stages memory roofline scaling float_double'
 if (!exists("dtype")) dtype = 'f32'
-
-set datafile separator comma
-set datafile missing NaN
-set datafile columnheaders
+if (!exists("limit")) limit = 0
 
 engines = 'naive cache blas fused auto'
 titles = '"textbook loops" "cache-ordered loops" "BLAS, whole scores" "BLAS, fused tiles" "chosen by the library"'
 array colour[5] = [0xD55E00, 0xE69F00, 0x0072B2, 0x009E73, 0x999999]
-array shape[5] = [4, 8, 6, 7, 12]
+array shape[5] = [4, 8, 6, 13, 12]
+stages = '"X W" "Q Kᵀ" "softmax" "A V" "rest"'
+array stage_colour[5] = [0x0072B2, 0x56B4E9, 0xE69F00, 0x009E73, 0xBBBBBB]
+precision = dtype eq 'f32' ? 'float' : 'double'
 
-# What the file holds: the values of d_model in their order, the engines, the ranges. ours(0) is true for lines
-# that are drawn.
-ours(x) = strcol('kind') eq 'chain' && strcol('dtype') eq dtype
-sizes = ''
-present = ''
 lacks(list, word) = strstrt(list.' ', ' '.word.' ') == 0
-note_size(s) = (lacks(sizes, s) ? (sizes = sizes.' '.s) : sizes)
+plural(n, word) = sprintf('%d %s%s', n, word, n == 1 ? '' : 's')
+larger(a, b) = a > b ? a : b
+above_0(x) = x > 0 ? x : NaN
+is_empty(file) = real(system('wc -l < '.file)) < 2 # has a line of names at most
+
+# ---- What all pictures are made of ----------------------------------------------------------------------------------
+
+data = "set datafile separator comma; set datafile missing NaN; set datafile columnheaders"
+@data
+
+# A new sheet of `panels` panels in `columns` columns, with room for a headline above and the legend below.
+sheet(n) = (panels = n, columns = n > 1 ? 2 : 1, rows = (n + columns - 1)/columns, height = (n > 1 ? 320 : 460)*rows + 130)
+begin = "reset; ".data."; \
+    set encoding utf8; \
+    set grid xtics ytics mytics lt 1 lw 0.5 lc rgb '#cccccc', lt 1 lw 0.3 lc rgb '#e6e6e6'; \
+    if (format eq 'svg') { \
+        set terminal svg size 960, height font 'Helvetica,13' noenhanced background '#ffffff' \
+    } else { \
+        set terminal pngcairo size 1920, 2*height fontscale 1.6 linewidth 2 pointscale 1.6 noenhanced \
+            background '#ffffff' \
+    }; \
+    set output picture.'.'.format; \
+    set multiplot layout rows, columns margins screen 0.09, 0.98, 125.0/height, 1 - 75.0/height \
+        spacing screen 0.10, 105.0/height title headline; \
+    unset key"
+# The legend is a plot of its own, as wide as the sheet; its line lies out of sight, without one gnuplot 5.4 gives up.
+legend = "reset; ".data."; \
+    unset border; unset tics; \
+    set lmargin at screen 0.02; set rmargin at screen 0.98; \
+    set bmargin at screen 5.0/height; set tmargin at screen 70.0/height; \
+    set xrange [0 : 1]; set yrange [0 : 1]; \
+    set style fill solid 1 border lc rgb '#ffffff'; \
+    set key center center horizontal maxrows 2 samplen 2 Left reverse"
+end = "unset multiplot; unset output; reset; ".data
+lengths = "set logscale x 2; set xlabel 'length (rows of X)'; set format x '%.0f'; set xrange [shortest/1.3 : longest*1.3]"
+rates = "set logscale y 10; set ylabel 'GFLOP/s'; set format y '%g'; set yrange [lowest/1.6 : highest*1.6]"
+
+# True for engines that were run: plot for [once=1:has(e)] ...
+has(e) = lacks(present, word(engines, e)) ? 0 : 1
+
+# ---- What results.csv holds: tables in their order, engines, ranges -------------------------------------------------
+#
+# A table is a panel: one d_model, number of heads, batch and number of threads. Its title says what differs.
+
+chain(type) = strcol('kind') eq 'chain' && strcol('dtype') eq type
+table(x) = strcol('d_model').':'.strcol('heads').':'.strcol('batch').':'.strcol('threads')
+curve(e, key, type) = chain(type) && strcol('engine') eq word(engines, e) && table(0) eq key
+if (is_empty('results.csv')) exit
+stats 'results.csv' using 'head_dim' nooutput
+many_heads = STATS_min < STATS_max || STATS_min != 64
+stats 'results.csv' using 'batch' nooutput
+many_batches = STATS_max > 1
+stats 'results.csv' using 'threads' nooutput
+many_threads = STATS_min < STATS_max
+threads = STATS_max
+at_work = (many_threads ? 'up to ' : '').plural(int(threads), 'thread')
+
+tables = ''
+table_titles = ''
+double_tables = ''
+double_titles = ''
+present = ''
+table_title(x) = '"d_model '.strcol('d_model').(many_heads ? ', heads '.strcol('heads') : ''). \
+                 (many_batches ? ', batch '.strcol('batch') : '').(many_threads ? ', threads '.strcol('threads') : '').'"'
+note_table(s) = (lacks(tables, s) ? (tables = tables.' '.s, table_titles = table_titles.' '.table_title(0)) : tables)
+note_double(s) = (lacks(double_tables, s) \
+                      ? (double_tables = double_tables.' '.s, double_titles = double_titles.' '.table_title(0)) : s)
 note_engine(s) = (lacks(present, s) ? (present = present.' '.s) : present)
-stats csv using (ours(0) ? strlen(note_size(strcol('d_model')).note_engine(strcol('engine'))) : NaN) nooutput
-if (words(sizes) == 0) {
-    print 'plot.gp: no sweep in '.dtype.' in '.csv
-    exit
-}
-stats csv using (ours(0) ? column('fma_peak_gflops') : NaN) nooutput
+stats 'results.csv' using (chain(dtype) ? strlen(note_table(table(0)).note_engine(strcol('engine'))) : 0) nooutput
+stats 'results.csv' using (chain('f64') ? strlen(note_double(table(0))) : 0) nooutput
+if (words(tables) == 0) exit
+stats 'results.csv' using (chain(dtype) ? column('fma_peak_gflops') : NaN) nooutput
 peak = STATS_max
-stats csv using (ours(0) ? column('threads') : NaN) nooutput
-threads = int(STATS_max)
-stats csv using (ours(0) ? column('gflops') : NaN) nooutput
-slowest = STATS_min
-fastest = STATS_max
-stats csv using (ours(0) ? column('len') : NaN) nooutput
-shortest = STATS_min
-longest = STATS_max
 
-columns = words(sizes) > 1 ? 2 : 1
-rows = (words(sizes) + columns - 1) / columns
-height = 320 * rows + 110
+# A case is a table and a length. (No macro is found behind a quoted quotation mark, so these stand before all blocks.)
+cases = ''
+case_titles = ''
+name(x) = table(0).':'.strcol('len')
+case_title(x) = table_title(0)[1:strlen(table_title(0))-1].', length '.strcol('len').'"'
+note_case(s) = (lacks(cases, s) ? (cases = cases.' '.s, case_titles = case_titles.' '.case_title(0)) : cases)
 
-do for [format in 'svg png'] {
-    if (format eq 'svg') {
-        set terminal svg size 480*columns, height font 'Helvetica,13' noenhanced background '#ffffff'
-    } else {
-        set terminal pngcairo size 960*columns, 2*height fontscale 1.6 linewidth 2 pointscale 1.6 noenhanced \
-            background '#ffffff'
-    }
-    set output out.'.'.format
-    set multiplot layout rows, columns margins screen 0.16/columns, 0.98, 100.0/height, 1 - 70.0/height \
-        spacing screen 0.18/columns, 90.0/height \
-        title sprintf('Attention X → Z, %s, %d thread%s: throughput against length', \
-                      dtype eq 'f32' ? 'float' : 'double', threads, threads > 1 ? 's' : '')
-    set logscale x 2
-    set logscale y 10
-    set xlabel 'length (rows of X)'
-    set ylabel 'GFLOP/s'
-    set grid xtics ytics mytics lt 1 lw 0.5 lc rgb '#cccccc', lt 1 lw 0.3 lc rgb '#e6e6e6'
-    set xrange [shortest/1.3 : longest*1.3]
-    set yrange [slowest/1.6 : (fastest > peak ? fastest : peak)*1.6]
-    set format x '%.0f'
-    set format y '%g'
-    do for [i=1:words(sizes)] {
-        set title 'd_model '.word(sizes, i)
-        if (i == 1) {
-            set key at screen 0.5, 8.0/height center bottom horizontal maxrows (columns > 1 ? 2 : 3) samplen 2 \
-                Left reverse
-        } else {
-            unset key
+# ---- The pictures ---------------------------------------------------------------------------------------------------
+
+do for [picture in pictures] {
+    if (picture eq 'throughput' || picture eq 'speed_up') {
+        speed = picture eq 'speed_up' ? 1 : 0
+        if (speed && lacks(present, 'naive')) { continue }
+        figure = speed ? 'speed_up' : 'gflops'
+        stats 'results.csv' using (chain(dtype) ? above_0(column(figure)) : NaN) nooutput
+        lowest = STATS_min
+        highest = speed ? STATS_max : larger(STATS_max, peak)
+        stats 'results.csv' using (chain(dtype) ? column('len') : NaN) nooutput
+        shortest = STATS_min
+        longest = STATS_max
+        headline = sprintf('Attention X → Z, %s, %s: %s against length', precision, at_work, \
+                           speed ? 'speed-up over the textbook loops' : 'throughput')
+        discard = sheet(words(tables))
+        do for [format in 'svg png'] {
+            @begin
+            @lengths
+            @rates
+            if (speed) { set ylabel 'times the textbook loops' }
+            do for [i=1:words(tables)] {
+                set title word(table_titles, i)
+                plot for [e=1:5] for [once=1:has(e)] 'results.csv' \
+                         using 'len':(curve(e, word(tables, i), dtype) ? above_0(column(figure)) : NaN) \
+                         with linespoints lc rgb colour[e] pt shape[e] lw 2, \
+                     for [once=1:1-speed] peak with lines dt 2 lc rgb '#555555'
+            }
+            @legend
+            plot -1 notitle, for [e=1:5] for [once=1:has(e)] keyentry with linespoints lc rgb colour[e] pt shape[e] lw 2 \
+                     title word(titles, e), \
+                 for [once=1:1-speed] keyentry with lines dt 2 lc rgb '#555555' title 'multiply-add peak'
+            @end
         }
-        plot for [e=1:5] for [drawn=1:(lacks(present, word(engines, e)) ? 0 : 1)] \
-                 csv using 'len':(ours(0) && strcol('engine') eq word(engines, e) && \
-                                  strcol('d_model') eq word(sizes, i) ? column('gflops') : NaN) \
-                 with linespoints lc rgb colour[e] pt shape[e] lw 2 title word(titles, e), \
-             peak with lines dt 2 lc rgb '#555555' title 'multiply-add peak'
     }
-    unset multiplot
-    unset output
+
+    if (picture eq 'float_double') {
+        if (words(double_tables) == 0 || dtype eq 'f64') { continue }
+        stats 'results.csv' using (chain('f32') || chain('f64') ? column('gflops') : NaN) nooutput
+        lowest = STATS_min
+        highest = STATS_max
+        stats 'results.csv' using (chain('f64') ? column('len') : NaN) nooutput
+        shortest = STATS_min
+        longest = STATS_max
+        headline = sprintf('Attention X → Z, %s: float against double', at_work)
+        discard = sheet(words(double_tables))
+        do for [format in 'svg png'] {
+            @begin
+            @lengths
+            @rates
+            do for [i=1:words(double_tables)] {
+                set title word(double_titles, i)
+                plot for [e=1:5] for [type in 'f32 f64'] for [once=1:has(e)] 'results.csv' \
+                         using 'len':(curve(e, word(double_tables, i), type) ? column('gflops') : NaN) \
+                         with linespoints lc rgb colour[e] pt shape[e] lw 2 dt 1+(type eq 'f64')
+            }
+            @legend
+            plot -1 notitle, for [e=1:5] for [once=1:has(e)] keyentry with linespoints lc rgb colour[e] pt shape[e] lw 2 \
+                     title word(titles, e), \
+                 keyentry with lines lw 2 lc rgb '#555555' title 'float', \
+                 keyentry with lines lw 2 dt 2 lc rgb '#555555' title 'double'
+            @end
+        }
+    }
+
+    if (picture eq 'memory') {
+        if (is_empty('memory.csv')) { continue }
+        stats 'memory.csv' using (above_0(column('bytes_workspace'))) nooutput
+        highest = larger(STATS_max, limit)
+        lowest = STATS_min
+        stats 'memory.csv' using 'len' nooutput
+        shortest = STATS_min
+        longest = STATS_max
+        need(e, key) = strcol('engine') eq word(engines, e) && strcol('dtype') eq dtype && table(0) eq key
+        arguments(key) = chain(dtype) && table(0) eq key \
+                              ? column('bytes_working_set') - column('bytes_workspace') : NaN
+        headline = sprintf('Memory against length, %s, %s', precision, at_work)
+        discard = sheet(words(tables))
+        do for [format in 'svg png'] {
+            @begin
+            @lengths
+            set xtics 64, 8
+            set logscale y 2
+            set ylabel 'workspace'
+            set yrange [lowest/2 : highest*4]
+            set ytics ('1 KiB' 2**10, '32 KiB' 2**15, '1 MiB' 2**20, '32 MiB' 2**25, '1 GiB' 2**30, '32 GiB' 2**35, \
+                       '1 TiB' 2**40, '32 TiB' 2**45)
+            do for [i=1:words(tables)] {
+                set title word(table_titles, i)
+                plot for [e=1:5] for [once=1:has(e)] 'memory.csv' \
+                         using 'len':(need(e, word(tables, i)) ? above_0(column('bytes_workspace')) : NaN) \
+                         with linespoints lc rgb colour[e] pt shape[e] lw 2, \
+                     'results.csv' using 'len':(arguments(word(tables, i))) with lines lc rgb '#555555' lw 2 dt 4, \
+                     for [once=1:(limit > 0 ? 1 : 0)] limit with lines dt 2 lw 2 lc rgb '#000000'
+            }
+            @legend
+            plot -1 notitle, for [e=1:5] for [once=1:has(e)] keyentry with linespoints lc rgb colour[e] pt shape[e] lw 2 \
+                     title word(titles, e), \
+                 keyentry with lines lc rgb '#555555' lw 2 dt 4 title 'the arguments themselves', \
+                 for [once=1:(limit > 0 ? 1 : 0)] keyentry with lines dt 2 lw 2 lc rgb '#000000' \
+                     title 'memory of this machine'
+            @end
+        }
+    }
+
+    if (picture eq 'roofline') {
+        intensity(x) = column('flops')/column('bytes_working_set')
+        stats 'results.csv' using (chain(dtype) ? intensity(0) : NaN) nooutput
+        first = STATS_min/2
+        last = STATS_max*2
+        stats 'results.csv' using (chain(dtype) ? above_0(column('gflops')) : NaN) nooutput
+        lowest = STATS_min
+        highest = larger(STATS_max, peak)
+        stats 'results.csv' using (chain(dtype) ? above_0(column('read_peak_gbytes_per_s')) : NaN) nooutput
+        slow = STATS_min
+        fast = STATS_max
+        stats 'results.csv' using (chain(dtype) ? column('blas_peak_gflops') : NaN) nooutput
+        product = STATS_max
+        roof(x, rate) = x*rate < peak ? x*rate : peak
+        headline = sprintf('Roofline, %s, %s: every problem of the sweep', precision, at_work)
+        discard = sheet(1)
+        do for [format in 'svg png'] {
+            @begin
+            @rates
+            set logscale x 2
+            set xlabel 'operations per byte of arguments and workspace'
+            set format x '%g'
+            set xrange [first : last]
+            set samples 400
+            plot roof(x, fast) with lines lw 2 lc rgb '#555555', \
+                 roof(x, slow) with lines lw 2 dt 3 lc rgb '#555555', \
+                 product with lines lw 1 dt 2 lc rgb '#000000', \
+                 for [e=1:5] for [once=1:has(e)] 'results.csv' \
+                     using (chain(dtype) && strcol('engine') eq word(engines, e) ? intensity(0) : NaN):'gflops' \
+                     with points lc rgb colour[e] pt shape[e]
+            @legend
+            set key maxrows 3
+            plot -1 notitle, keyentry with lines lw 2 lc rgb '#555555' \
+                     title sprintf('multiply-add peak, reading the smallest at %.0f GB/s', fast), \
+                 keyentry with lines lw 2 dt 3 lc rgb '#555555' title sprintf('reading the largest at %.0f GB/s', slow), \
+                 keyentry with lines lw 1 dt 2 lc rgb '#000000' title 'best BLAS product', \
+                 for [e=1:5] for [once=1:has(e)] keyentry with points lc rgb colour[e] pt shape[e] title word(titles, e)
+            @end
+        }
+    }
+
+    if (picture eq 'scaling') {
+        if (is_empty('scaling.csv')) { continue }
+        what = ''
+        stats 'scaling.csv' using (strlen(what = sprintf('d_model %s, heads %s, length %s', strcol('d_model'), strcol('heads'), strcol('len')))) \
+            nooutput
+        stats 'scaling.csv' using 'threads' nooutput
+        most = STATS_max
+        array one[5]
+        do for [e=1:5] {
+            stats 'scaling.csv' using (strcol('engine') eq word(engines, e) && column('threads') == 1 ? \
+                                       column('gflops') : 0) nooutput
+            one[e] = STATS_max
+        }
+        headline = sprintf('Scaling over threads, %s, %s', what, precision)
+        discard = sheet(1)
+        do for [format in 'svg png'] {
+            @begin
+            set xlabel 'threads'
+            set ylabel 'times the rate of one thread'
+            set xtics 1, larger(1, ceil(most/8.0))
+            set xrange [0.9 : most + 0.1]
+            set yrange [0 : most*1.15]
+            plot x with lines dt 2 lw 2 lc rgb '#555555', \
+                 for [e=1:5] for [once=1:(one[e] > 0 ? 1 : 0)] 'scaling.csv' \
+                     using 'threads':(strcol('engine') eq word(engines, e) ? column('gflops')/one[e] : NaN) \
+                     with linespoints lc rgb colour[e] pt shape[e] lw 2
+            @legend
+            plot -1 notitle, keyentry with lines dt 2 lw 2 lc rgb '#555555' title 'as many times as threads', \
+                 for [e=1:5] for [once=1:(one[e] > 0 ? 1 : 0)] keyentry with linespoints lc rgb colour[e] pt shape[e] \
+                     lw 2 title word(titles, e)
+            @end
+        }
+    }
+
+    if (picture eq 'stages') {
+        if (is_empty('stages.csv')) { continue }
+        stats 'stages.csv' using (strlen(note_case(name(0)))) nooutput
+        total(x) = column('ms_project') + column('ms_scores') + column('ms_softmax') + column('ms_combine') + \
+                   column('ms_rest')
+        upto(k) = 100/total(0)*(column('ms_project') + (k > 1 ? column('ms_scores') : 0) + \
+                  (k > 2 ? column('ms_softmax') : 0) + (k > 3 ? column('ms_combine') : 0) + \
+                  (k > 4 ? column('ms_rest') : 0))
+        place(s) = words(engines[1:strstrt(engines, s)])
+        headline = sprintf('Share of the time per stage, %s, %s, from instrumented runs', precision, \
+                           at_work)
+        discard = sheet(words(cases))
+        do for [format in 'svg png'] {
+            @begin
+            set ylabel 'share of the time (%)'
+            set xrange [0.4 : 4.6 + has(5)]
+            set yrange [0 : 105]
+            set ytics 0, 20, 100
+            set xtics ('naive' 1, 'cache' 2, 'blas' 3, 'fused' 4, 'auto' 5) scale 0
+            set style fill solid 1 border lc rgb '#ffffff'
+            set boxwidth 0.7
+            do for [i=1:words(cases)] {
+                set title word(case_titles, i)
+                plot for [j=1:5] 'stages.csv' \
+                         using (name(0) eq word(cases, i) ? place(strcol('engine')) : NaN):(upto(6-j)) \
+                         with boxes lc rgb stage_colour[6-j]
+            }
+            @legend
+            plot -1 notitle, for [j=1:5] keyentry with boxes lc rgb stage_colour[j] title word(stages, j)
+            @end
+        }
+    }
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "extras.h"
 #include "machine.h"
 #include "peaks.h"
 #include "result.h"
@@ -25,8 +26,16 @@ void report_notes(const result_list *list, FILE *out);
 /* The sweep in words; every number comes from the list. */
 void report_summary(const result_list *list, FILE *out);
 
-/* FILE "-" is standard output. False with a message on stderr when it cannot be written. */
-bool report_json(const char *file, const machine *m, const peaks *p, int peaks_count, const result_list *list);
+/* The engines of the largest common case as bars, up to the multiply-add peak; nothing without such a case. */
+void report_bars(const result_list *list, FILE *out);
+
+/* The case of the words and bars, as the entry of its fused run; NULL when there is none. Largest case that naive, blas
+ * and fused have in common, each timed often enough. */
+const bench_result *report_largest_common(const result_list *list);
+
+/* FILE "-" is standard output. False with a message on stderr when it cannot be written. more: NULL = none. */
+bool report_json(const char *file, const machine *m, const peaks *p, int peaks_count, const result_list *list,
+                 const extras *more);
 bool report_csv(const char *file, const result_list *list);
 
 #endif

@@ -89,6 +89,9 @@ static json_t *result_json(const result_list *list, const bench_result *r) {
     set_real(object, "error_max", r->error_eps);
     set_real(object, "error_abs", r->error_abs);
     set_real(object, "error_share", r->error_share);
+    set_real(object, "threads_busy", result_threads_busy(r));
+    set_text(object, "caches", r->cold ? "cold" : "hot");
+    set_real(object, "checksum", r->checksum);
     return object;
 }
 
@@ -106,17 +109,49 @@ static json_t *untimed_json(const bench_result *r) {
     return object;
 }
 
-bool report_json(const char *file, const machine *m, const peaks *p, int peaks_count, const result_list *list) {
-    json_t *root = json_object(), *results = json_array(), *untimed = json_array();
+static json_t *results_json(const result_list *list) {
+    json_t *array = json_array();
     for (size_t i = 0; i < list->count; i++)
         if (list->item[i].state == RESULT_TIMED)
-            json_array_append_new(results, result_json(list, &list->item[i]));
-        else
+            json_array_append_new(array, result_json(list, &list->item[i]));
+    return array;
+}
+
+static json_t *stages_json(const extras *more) {
+    json_t *array = json_array();
+    for (size_t i = 0; i < more->stages; i++) {
+        const stage_times *t = &more->stage[i];
+        json_t *object = json_object(), *ms = json_object();
+        json_object_set_new(object, "d_model", json_integer(t->point.d_model));
+        json_object_set_new(object, "heads", json_integer(t->point.heads));
+        json_object_set_new(object, "batch", json_integer(t->point.batch));
+        json_object_set_new(object, "len", json_integer(t->point.len));
+        set_text(object, "engine", t->point.engine);
+        set_text(object, "dtype", dtype_name(t->point.dtype));
+        json_object_set_new(object, "threads", json_integer(t->point.threads));
+        for (int s = 0; s < STAGE_COUNT; s++)
+            set_real(ms, stage_name((stage_id)s), t->ms[s]);
+        json_object_set_new(object, "ms", ms);
+        json_array_append_new(array, object);
+    }
+    return array;
+}
+
+bool report_json(const char *file, const machine *m, const peaks *p, int peaks_count, const result_list *list,
+                 const extras *more) {
+    json_t *root = json_object(), *untimed = json_array();
+    for (size_t i = 0; i < list->count; i++)
+        if (list->item[i].state != RESULT_TIMED)
             json_array_append_new(untimed, untimed_json(&list->item[i]));
     json_object_set_new(root, "machine", machine_json(m));
     json_object_set_new(root, "peaks", peaks_json(p, peaks_count));
-    json_object_set_new(root, "results", results);
+    json_object_set_new(root, "results", results_json(list));
     json_object_set_new(root, "not_timed", untimed);
+    if (more) {
+        json_object_set_new(root, "cold", results_json(&more->cold));
+        json_object_set_new(root, "scaling", results_json(&more->threads));
+        json_object_set_new(root, "stages", stages_json(more));
+    }
 
     const size_t flags = JSON_INDENT(1) | JSON_REAL_PRECISION(7);
     bool to_stdout = file[0] == '-' && !file[1];

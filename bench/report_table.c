@@ -308,8 +308,7 @@ static const bench_result *repeated(const result_list *list, const bench_result 
     return other && result_is_repeated(other) ? other : NULL;
 }
 
-/* The largest case that naive, blas and fused have in common. */
-static const bench_result *largest_common(const result_list *list) {
+const bench_result *report_largest_common(const result_list *list) {
     const bench_result *best = NULL;
     for (size_t i = 0; i < list->count; i++) {
         const bench_result *r = &list->item[i];
@@ -332,7 +331,7 @@ static const bench_result *largest_speed_up(const result_list *list) {
 }
 
 void report_summary(const result_list *list, FILE *out) {
-    const bench_result *fused = largest_common(list);
+    const bench_result *fused = report_largest_common(list);
     if (!fused)
         return;
     const bench_result *naive = repeated(list, fused, "naive"), *blas = repeated(list, fused, "blas");
@@ -358,4 +357,36 @@ void report_summary(const result_list *list, FILE *out) {
         fprintf(out, "The largest gain over the textbook loops is %s times, %s at d_model %lld, length %lld (%s).\n",
                 speed_up_figures(list, top, a), top->engine, (long long)top->d_model, (long long)top->len,
                 dtype_word(top->dtype));
+}
+
+/* ---- Bars -------------------------------------------------------------------------------------------------------- */
+
+#define BAR_WIDTH 40
+
+static void print_bar(const char *name, double share, FILE *out) {
+    int width = share <= 0 ? 0 : (int)(share * BAR_WIDTH + 0.5);
+    fprintf(out, "  %-22s |", name);
+    for (int i = 0; i < (width < BAR_WIDTH ? width : BAR_WIDTH); i++)
+        fputc('#', out);
+    fprintf(out, "%*s|", width < BAR_WIDTH ? BAR_WIDTH - width : 0, "");
+}
+
+void report_bars(const result_list *list, FILE *out) {
+    const bench_result *fused = report_largest_common(list);
+    if (!fused)
+        return;
+    double most = fused->fma_peak;
+    char text[FIGURE_SIZE], threads[24];
+    fprintf(out, "\n  d_model %lld, length %lld, %s, %s%*s%9s %9s\n", (long long)fused->d_model, (long long)fused->len,
+            dtype_word(fused->dtype), threads_word(fused->threads, threads), 24, "", "GFLOP/s", "times");
+    for (int id = 0; id < ENGINE_COUNT; id++) {
+        const bench_result *r = result_of_engine(list, fused, engine_name((engine_id)id));
+        if (!r)
+            continue;
+        print_bar(engine_title((engine_id)id), result_gflops(r) / most, out);
+        fprintf(out, " %9s", marked_figures(result_gflops(r), result_is_doubtful(r), text));
+        fprintf(out, " %9s\n", speed_up_figures(list, r, text));
+    }
+    print_bar("multiply-add peak", 1, out);
+    fprintf(out, " %9s\n", three_figures(most, text));
 }

@@ -47,6 +47,10 @@ double result_share_of_peak(const bench_result *r) {
     return r->fma_peak > 0 ? result_gflops(r) / r->fma_peak : 0;
 }
 
+double result_threads_busy(const bench_result *r) {
+    return r->state == RESULT_TIMED && r->ms_median > 0 ? r->ms_cpu / r->ms_median : 0;
+}
+
 double result_spread(const bench_result *r) {
     return r->samples < 2 ? NAN : r->spread;
 }
@@ -62,6 +66,17 @@ bool result_is_doubtful(const bench_result *r) {
 bool result_same_table(const bench_result *a, const bench_result *b) {
     return a->chain && b->chain && a->dtype == b->dtype && a->threads == b->threads && a->d_model == b->d_model &&
            a->heads == b->heads && a->batch == b->batch;
+}
+
+const bench_result *result_of_point(const result_list *list, const bench_point *p) {
+    for (size_t i = 0; i < list->count; i++) {
+        const bench_result *r = &list->item[i];
+        if (r->state == RESULT_TIMED && r->chain && r->d_model == p->d_model && r->heads == p->heads &&
+            r->batch == p->batch && r->len == p->len && r->threads == p->threads && r->dtype == p->dtype &&
+            strcmp(r->engine, p->engine) == 0)
+            return r;
+    }
+    return NULL;
 }
 
 const bench_result *result_of_engine(const result_list *list, const bench_result *r, const char *engine) {

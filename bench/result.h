@@ -33,11 +33,21 @@ typedef struct bench_result {
     int samples;   /* of stages that are timed apart the fewest */
     bool sampled;  /* timed on sampled rows, scaled up by flops */
     int64_t sampled_rows;
+    bool cold;       /* caches were emptied of the arrays before each run */
+    double checksum; /* sum of the output that was computed */
 
     double flops, kv_bytes, working_set_bytes, workspace_bytes;
     double error_eps, error_abs, error_share;
     double fma_peak, blas_peak, read_peak; /* GFLOP/s, GFLOP/s, GB/s, for these threads */
 } bench_result;
+
+/* The same in short, for what is said of a run of the chain beside its entry. */
+typedef struct bench_point {
+    int64_t d_model, heads, batch, len;
+    int threads;
+    attn_dtype dtype;
+    const char *engine;
+} bench_point;
 
 typedef struct result_list {
     bench_result *item;
@@ -53,6 +63,7 @@ double result_gflops(const bench_result *r);        /* flops / median time */
 double result_gflops_best(const bench_result *r);   /* flops / least time */
 double result_gbytes_per_s(const bench_result *r);  /* bytes of K and V, each read once, / median time */
 double result_share_of_peak(const bench_result *r); /* gflops / multiply-add peak */
+double result_threads_busy(const bench_result *r);  /* CPU time / wall time */
 double result_speed_up(const result_list *list, const bench_result *r); /* gflops / gflops of naive, same case */
 
 /* Fewer repeats than this say nothing about how far a figure can be trusted. */
@@ -64,6 +75,9 @@ bool result_is_doubtful(const bench_result *r); /* fewer repeats, or a spread ab
 
 /* True for entries of the chain that differ in engine and length only: those of one table. */
 bool result_same_table(const bench_result *a, const bench_result *b);
+
+/* The entry of a point, NULL when there is none that was timed. */
+const bench_result *result_of_point(const result_list *list, const bench_point *point);
 
 /* The entry of another engine for the same case, NULL when there is none that was timed. */
 const bench_result *result_of_engine(const result_list *list, const bench_result *r, const char *engine);

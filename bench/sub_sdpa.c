@@ -90,6 +90,7 @@ int sub_sdpa(const bench_options *options) {
         .loop_seconds = loop_seconds,
         .oracle_rows = 24,
         .seed = options->seed,
+        .cold = options->cold,
     };
     machine m;
     peaks ceilings = {0};
@@ -107,6 +108,7 @@ int sub_sdpa(const bench_options *options) {
         report_sdpa_table(&list, text);
         if (!options->quiet)
             report_notes(&list, text);
+        machine_finish(&m, options->quiet ? NULL : text);
     } else {
         fprintf(stderr, "attn-bench: %s %s: %s\n", list.item[0].problem, list.item[0].engine, list.item[0].note);
     }
@@ -118,7 +120,7 @@ int sub_sdpa(const bench_options *options) {
     }
     int status = failed || !timed;
     if (options->json)
-        status |= !report_json(options->json, &m, &ceilings, 1, &list);
+        status |= !report_json(options->json, &m, &ceilings, 1, &list, NULL);
     if (options->csv)
         status |= !report_csv(options->csv, &list);
     result_list_free(&list);

@@ -12,11 +12,13 @@
 
 #include <attn/chain.h>
 
+#include "extras.h"
 #include "interrupt.h"
 #include "machine.h"
 #include "measure.h"
 #include "progress.h"
 #include "report.h"
+#include "report_folder.h"
 #include "subcommands.h"
 #include "sweep_plan.h"
 
@@ -88,6 +90,7 @@ typedef struct sweep {
     peaks *ceilings; /* of each number of threads of the plan */
     machine where;
     result_list list;
+    extras more;
     progress bar;
     sweep_data data;
     int points; /* that were run, not left out as a whole */
@@ -184,10 +187,24 @@ static void run_engines(sweep *s, const sweep_cell *cell, const bench_case *c, c
                  engine_name(order[i]), dtype_name(cell->dtype));
         progress_show(&s->bar, step);
         measure_settings settings = sweep_cell_settings(&s->plan, cell, order[i], s->options->seed);
+        settings.cold = s->options->cold;
         measure_engine(c, order[i], &settings, oracle, r);
         result_set_peaks(r, &s->ceilings[cell->ceilings]);
         progress_step(&s->bar, cell->engine[order[i]]);
     }
+}
+
+/* What a report adds here, apart from the timed runs and after them. */
+static void run_extras(sweep *s, const sweep_cell *cell, const bench_case *c, const projection_oracle *oracle) {
+    if (!cell->extras || interrupted)
+        return;
+    char step[64];
+    snprintf(step, sizeof step, "d_model %lld, length %lld: for the report", (long long)cell->d_model,
+             (long long)cell->len);
+    progress_show(&s->bar, step);
+    bench_result like = s->list.item[s->list.count - 1];
+    extras_run(&s->more, &s->plan, cell, c, oracle, s->options->seed, &like);
+    progress_step(&s->bar, cell->extra_seconds);
 }
 
 /* The longest length with the cell's data that is run and whose arrays fit memory, at least the cell's own. */
@@ -245,6 +262,7 @@ static bool run_cell(sweep *s, const sweep_cell *cell) {
         else {
             progress_step(&s->bar, cell->setup);
             run_engines(s, cell, &c, &oracle);
+            run_extras(s, cell, &c, &oracle);
             ran = true;
         }
     }
@@ -280,7 +298,7 @@ static void run_cells(sweep *s, double start) {
     }
 }
 
-static int finish(sweep *s) {
+static int finish(sweep *s, double start) {
     int status = 0;
     bool timed = false;
     for (size_t i = 0; i < s->list.count; i++) {
@@ -290,11 +308,20 @@ static int finish(sweep *s) {
     status |= !timed;
     if (!s->options->quiet || status)
         report_notes(&s->list, s->text);
+    machine_finish(&s->where, s->options->quiet ? NULL : s->text);
+    if (!s->options->quiet)
+        fprintf(s->text, "Done in %.0f s: %d of %d points were run.\n", timing_now() - start, s->points, s->plan.count);
     report_summary(&s->list, s->text);
+    report_bars(&s->list, s->text);
     if (s->options->json)
-        status |= !report_json(s->options->json, &s->where, s->ceilings, s->plan.threads.count, &s->list);
+        status |= !report_json(s->options->json, &s->where, s->ceilings, s->plan.threads.count, &s->list, NULL);
     if (s->options->csv)
         status |= !report_csv(s->options->csv, &s->list);
+    if (s->options->report) {
+        extras_add_memory(&s->more, &s->list, s->where.available);
+        report_input input = {&s->where, s->ceilings, s->plan.threads.count, &s->list, &s->more};
+        status |= !report_folder_write(s->options->report, &input, s->text);
+    }
     return interrupted ? EXIT_INTERRUPTED : status;
 }
 
@@ -329,8 +356,10 @@ int sub_sweep(const bench_options *options) {
     if (!options->quiet)
         machine_print(&s->where, s->text);
     measure_ceilings(s);
-    double used = timing_now() - start;
-    sweep_plan_fit(&s->plan, s->ceilings, used);
+    double used = timing_now() - start, kept = options->report ? EXTRAS_SHARE * (s->plan.budget - used) : 0;
+    sweep_plan_fit(&s->plan, s->ceilings, used + kept);
+    if (options->report)
+        extras_choose(&s->plan, kept);
     if (!options->quiet) {
         report_peaks(s->ceilings, s->plan.threads.count, s->text);
         fprintf(s->text, "  %-16s %d of %d points, about %.0f s of %.0f s, %.0f s of them for the ceilings\n", "plan",
@@ -339,13 +368,12 @@ int sub_sweep(const bench_options *options) {
     }
     progress_begin(&s->bar, s->plan.seconds, options->quiet);
     run_cells(s, start);
-    int status = finish(s);
-    if (!options->quiet)
-        fprintf(s->text, "Done in %.0f s: %d of %d points were run.\n", timing_now() - start, s->points, s->plan.count);
+    int status = finish(s, start);
     data_free(&s->data);
     sweep_plan_free(&s->plan);
     result_list_free(&s->list);
     free(s->ceilings);
+    extras_free(&s->more);
     free(s);
     return status;
 }

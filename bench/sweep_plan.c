@@ -251,7 +251,7 @@ static void estimate(sweep_plan *plan, const peaks *ceilings, const double *loop
 }
 
 double sweep_cell_seconds(const sweep_cell *cell) {
-    double seconds = cell->setup;
+    double seconds = cell->setup + cell->extra_seconds;
     for (int id = 0; id < ENGINE_COUNT; id++)
         seconds += cell->engine[id];
     return seconds;

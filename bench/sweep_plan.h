@@ -18,6 +18,8 @@ typedef struct sweep_cell {
     bool warm_up;                /* so small that the check alone is no warm-up */
     double setup;                /* seconds: data, the checked projection, the oracle's projection */
     double engine[ENGINE_COUNT]; /* seconds: check and timed runs; 0 = not asked for */
+    unsigned extras;             /* what a report adds here, bits of extras.h */
+    double extra_seconds;
 } sweep_cell;
 
 #define SWEEP_MAX_CELLS 20000

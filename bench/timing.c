@@ -34,26 +34,30 @@ static void summarise(double *sample, int n, timing_stats *stats) {
     stats->spread = (sample[3 * (n - 1) / 4 + (3 * (n - 1) % 4 != 0)] - sample[(n - 1) / 4]) / stats->median;
 }
 
-/* One group of calls; false when a call gave up. */
-static bool run_group(bool (*call)(void *), void *argument, long calls, double *seconds) {
-    double start = timing_now();
+/* One group of calls, seconds per call; *cpu grows by the CPU time of all. False when a call gave up. */
+static bool run_group(bool (*call)(void *), void *argument, const timing_goal *goal, long calls, double *seconds,
+                      double *cpu) {
+    if (goal->before)
+        goal->before(argument);
+    double cpu_start = timing_cpu_now(), start = timing_now();
     for (long i = 0; i < calls; i++)
         if (!call(argument))
             return false;
     *seconds = (timing_now() - start) / (double)calls;
+    *cpu += timing_cpu_now() - cpu_start;
     return true;
 }
 
 bool timing_measure(bool (*call)(void *), void *argument, const timing_goal *goal, timing_stats *stats) {
     double sample[TIMING_MAX_SAMPLES];
-    double seconds;
+    double seconds, cpu = 0;
     if (goal->warm_up && !call(argument))
         return false;
-    double cpu_start = timing_cpu_now(), start = timing_now();
-    if (!run_group(call, argument, 1, &seconds))
+    double start = timing_now();
+    if (!run_group(call, argument, goal, 1, &seconds, &cpu))
         return false;
     long calls = 1, total = 1;
-    if (seconds < group_seconds)
+    if (seconds < group_seconds && !goal->before)
         calls = (long)(group_seconds / (seconds > 1e-8 ? seconds : 1e-8)) + 1;
     int n = 0;
     if (calls == 1)
@@ -62,11 +66,11 @@ bool timing_measure(bool (*call)(void *), void *argument, const timing_goal *goa
            (n < goal->min_samples || timing_now() - start < goal->floor_seconds)) {
         if (n > 0 && goal->enough && goal->enough())
             break;
-        if (!run_group(call, argument, calls, &sample[n++]))
+        if (!run_group(call, argument, goal, calls, &sample[n++], &cpu))
             return false;
         total += calls;
     }
-    stats->cpu = (timing_cpu_now() - cpu_start) / (double)total;
+    stats->cpu = cpu / (double)total;
     summarise(sample, n, stats);
     return true;
 }

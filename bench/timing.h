@@ -12,9 +12,10 @@ double timing_cpu_now(void);
 typedef struct timing_goal {
     double floor_seconds;
     int min_samples;
-    int max_samples;      /* at most TIMING_MAX_SAMPLES */
-    bool (*enough)(void); /* true ends the runs after the first sample; NULL = never */
-    bool warm_up;         /* one untimed call first */
+    int max_samples;                /* at most TIMING_MAX_SAMPLES */
+    bool (*enough)(void);           /* true ends the runs after the first sample; NULL = never */
+    bool warm_up;                   /* one untimed call first */
+    void (*before)(void *argument); /* runs before each sample, outside its time; NULL = nothing */
 } timing_goal;
 
 #define TIMING_MAX_SAMPLES 1000
@@ -26,7 +27,7 @@ typedef struct timing_stats {
 } timing_stats;
 
 /* Times call(argument), which returns false to give up. Calls shorter than 0.1 ms are timed in groups, each group one
- * sample. False when a call gave up. */
+ * sample, unless something must run before each of them. False when a call gave up. */
 bool timing_measure(bool (*call)(void *), void *argument, const timing_goal *goal, timing_stats *stats);
 
 #endif

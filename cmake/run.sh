@@ -204,24 +204,17 @@ run_bench() {
     provide $bench_packages
     build bench
     program=build/bench/bench/attn-bench
-    results=build/results
     case ${1:-} in
     '' | -* | sweep)
         test "${1:-}" != sweep || shift
-        set -- sweep --csv $results/sweep.csv --json $results/sweep.json "$@"
+        set -- sweep --report build/results "$@"
         ;;
-    *) results= ;;
     esac
     if test "$dry_run" = yes; then
         say "Would run: $program $*"
         return
     fi
-    test -z "$results" || mkdir -p $results
     "$program" "$@"
-    if test -s "$results/sweep.csv"; then
-        gnuplot -e "csv='$results/sweep.csv'; out='$results/sweep'" bench/plot.gp || say 'No picture: gnuplot failed.'
-        say "Results, in $results: $(cd $results && echo sweep.*)"
-    fi
 }
 
 # ---- test ----------------------------------------------------------------------------------------------------------

@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "cpu_usage.h"
+#include "flush.h"
 #include "result.h"
 #include "team.h"
 #include "timing.h"
@@ -79,6 +81,51 @@ static void an_interrupt_leaves_one_sample(void **state) {
     assert_int_equal(stats.samples, 1); /* one group */
 }
 
+/* Counts calls in tens, what runs before them in ones. */
+static void count_before(void *argument) {
+    (*(int *)argument)++;
+}
+
+static bool count_call(void *argument) {
+    *(int *)argument += 10;
+    return true;
+}
+
+static void something_runs_before_every_sample(void **state) {
+    (void)state;
+    int count = 0;
+    timing_stats stats;
+    timing_goal goal = {.min_samples = 4, .max_samples = 4, .before = count_before};
+    assert_true(timing_measure(count_call, &count, &goal, &stats));
+    assert_int_equal(stats.samples, 4);
+    assert_int_equal(count, 44);
+}
+
+static void flushed_memory_keeps_its_contents(void **state) {
+    (void)state;
+    unsigned char bytes[1000];
+    for (int i = 0; i < 1000; i++)
+        bytes[i] = (unsigned char)(7 * i);
+    flush_memory(bytes + 1, 998);
+    flush_memory(NULL, 0);
+    for (int i = 0; i < 1000; i++)
+        assert_int_equal(bytes[i], (unsigned char)(7 * i));
+}
+
+static void others_are_what_is_left(void **state) {
+    (void)state;
+    cpu_usage from = {.known = true, .wall = 1, .busy = 10, .stolen = 3, .own = 2}, to = from;
+    double programs, host;
+    assert_false(cpu_usage_of_others(&from, &to, &programs, &host));
+    to = (cpu_usage){.known = true, .wall = 5, .busy = 16, .stolen = 4, .own = 6};
+    assert_true(cpu_usage_of_others(&from, &to, &programs, &host));
+    assert_true(fabs(programs - 0.5) < 1e-12 && fabs(host - 0.25) < 1e-12);
+    to.own = 9; /* clocks of different grain */
+    assert_true(cpu_usage_of_others(&from, &to, &programs, &host) && programs == 0);
+    to.known = false;
+    assert_false(cpu_usage_of_others(&from, &to, &programs, &host));
+}
+
 static bool give_up(void *argument) {
     return --*(int *)argument > 0;
 }
@@ -123,6 +170,8 @@ static void formulas(void **state) {
     assert_true(fabs(result_gbytes_per_s(fused) - 0.1) < 1e-9);
     assert_true(fabs(result_share_of_peak(fused) - 0.5) < 1e-9);
     assert_true(fabs(result_speed_up(&list, fused) - 25) < 1e-9);
+    fused->ms_cpu = 60;
+    assert_true(fabs(result_threads_busy(fused) - 1.5) < 1e-9);
 
     /* What was not timed has no figures and is no baseline; other problems, precisions and threads neither. */
     list.item[0].state = RESULT_FAILED;
@@ -165,6 +214,9 @@ int main(void) {
         cmocka_unit_test(timing_reaches_samples_and_floor),
         cmocka_unit_test(short_calls_are_grouped),
         cmocka_unit_test(an_interrupt_leaves_one_sample),
+        cmocka_unit_test(something_runs_before_every_sample),
+        cmocka_unit_test(flushed_memory_keeps_its_contents),
+        cmocka_unit_test(others_are_what_is_left),
         cmocka_unit_test(a_call_that_gives_up_ends_the_timing),
         cmocka_unit_test(every_worker_runs_once),
         cmocka_unit_test(formulas),

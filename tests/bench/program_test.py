@@ -4,6 +4,7 @@ usage: program_test.py PATH_OF_ATTN_BENCH [PATH_OF_ITS_MAN_PAGE]
 """
 
 import csv
+import html.parser
 import json
 import os
 import re
@@ -14,6 +15,7 @@ import sys
 import tempfile
 import time
 import unittest
+import xml.dom.minidom
 
 BENCH = sys.argv.pop(1)
 MAN_PAGE = sys.argv.pop(1) if len(sys.argv) > 1 and sys.argv[1].endswith(".1") else None
@@ -26,7 +28,7 @@ RESULT_FIELDS = (
     "problem kind engine dtype threads d_model len ms_median ms_min ms_cpu ms_setup spread repeats sampled "
     "sampled_rows flops gflops gflops_best gbytes_per_s speed_up fma_peak_gflops blas_peak_gflops "
     "read_peak_gbytes_per_s share_of_peak bytes_workspace bytes_working_set error_max error_abs error_share "
-    "batch heads head_dim"
+    "batch heads head_dim threads_busy caches checksum"
 ).split()
 MACHINE_FIELDS = "cores instruction_set date blas blas_name blas_version blas_core threads library compiler versions".split()
 
@@ -146,6 +148,36 @@ class CompareTest(unittest.TestCase):
                     self.assertRegex(done.stderr, r"^attn-bench: compare .*(old|new)\.json")
 
 
+class PageChecker(html.parser.HTMLParser):
+    """Tags that are closed in their order, names that are there once, nothing that is loaded from elsewhere."""
+
+    EMPTY = {"meta", "br", "img", "hr"}
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.names, self.mistakes = [], set(), []
+
+    def handle_starttag(self, tag, attributes):
+        if tag not in self.EMPTY:
+            self.open.append(tag)
+        self.handle_startendtag(tag, attributes)
+
+    def handle_startendtag(self, tag, attributes):
+        if tag in ("script", "link", "img", "iframe"):
+            self.mistakes.append(tag)
+        for name, value in attributes:
+            if name == "id" and value in self.names:
+                self.mistakes.append("id " + value)
+            if name == "id":
+                self.names.add(value)
+            if name in ("src", "href", "xlink:href") and not value.startswith("#"):
+                self.mistakes.append(name + " " + value)
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.mistakes.append("/" + tag)
+
+
 class ProgramTest(unittest.TestCase):
     def assert_ends(self, done, status):
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
@@ -180,6 +212,18 @@ class ProgramTest(unittest.TestCase):
             self.assertGreater(result["bytes_workspace"], 0)
             self.assertGreater(result["error_max"], 0)
             self.assertLessEqual(result["error_share"], 1)
+            self.assertGreater(result["threads_busy"], 0)
+            self.assertEqual(result["caches"], "hot")
+        # The same sums in another order.
+        sums = [result["checksum"] for result in report["results"]]
+        self.assertNotEqual(sums[0], 0)
+        self.assertLess(max(sums) - min(sums), 0.01)
+
+    def test_cold_caches(self):
+        arguments = ["sdpa", "h2q37k53d17,causal,mask,lse", "--engine", "blas,fused", "--min-time", "0", "--json", "-"]
+        hot, cold = [json.loads(run(*arguments, *more).stdout)["results"] for more in ([], ["--cold"])]
+        self.assertEqual([r["caches"] for r in cold], ["cold", "cold"])
+        self.assertEqual([r["checksum"] for r in cold], [r["checksum"] for r in hot])
 
     def test_options_of_sdpa(self):
         done = run("sdpa", "b1h4/2q3k50d8,br", "--engine", "fused,auto", "--dtype", "both", "--threads", "2",
@@ -250,7 +294,7 @@ class ProgramTest(unittest.TestCase):
 
     def test_unwritable_file_is_told_before_anything_is_measured(self):
         for command in (["sdpa", "q4d8"], ["sweep"]):
-            for option in ("--csv", "--json"):
+            for option in ("--csv", "--json") if command == ["sdpa", "q4d8"] else ("--csv", "--json", "--report"):
                 done = run(*command, option, os.path.join(HERE, "no", "folder"))
                 self.assert_ends(done, 2)
                 self.assertEqual(done.stdout, "")
@@ -416,7 +460,7 @@ class ProgramTest(unittest.TestCase):
             self.assertEqual(r["flops"], r["batch"] * (6 * r["len"] * 96**2 + 4 * r["len"]**2 * 96))
             self.assertLessEqual(r["error_share"], 1)
         self.assertEqual({(p["dtype"], p["threads"]) for p in report["peaks"]}, {(t, n) for t in ("f32", "f64") for n in (1, 2)})
-        self.assertRegex(done.stderr, r"d_model 96 \(heads: \d+ of \d+\), float, 1 thread, peak")
+        self.assertRegex(done.stderr, r"d_model 96 \(heads: \d+ of \d+\), (float|double), \d threads?, peak")
 
     def test_two_of_width_heads_and_head_size_decide(self):
         widths = {("--heads", "3", "--head-dim", "5,7"): {(15, 3), (21, 3)}, ("--heads", "2"): {(128, 2)},
@@ -429,6 +473,70 @@ class ProgramTest(unittest.TestCase):
             found = {tuple(map(int, re.match(r"b1h(\d+)q8k8d(\d+),", r["problem"]).groups()))
                      for r in report["results"] + report["not_timed"]}
             self.assertEqual({(heads * size, heads) for heads, size in found}, wanted)
+
+    def run_report(self, folder, *arguments, **environment):
+        # A budget that leaves nothing out, whatever the machine.
+        done = subprocess.run([BENCH, "sweep", "--dtype", "f32", "--budget", "300", "--report", folder, *arguments],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment})
+        self.assert_ends(done, 0)
+        with open(os.path.join(folder, "results.json"), encoding="utf-8") as text:
+            return done, json.load(text)
+
+    def test_report(self):
+        with tempfile.TemporaryDirectory() as parent:
+            folder = os.path.join(parent, "new")
+            done, report = self.run_report(folder, "--d-model", "64,128", "--len", "64", "--engine", "naive,fused")
+            self.assertIn("report.html", done.stdout)
+            self.assertEqual(len(report["results"]), 4)
+            self.assertEqual({r["caches"] for r in report["cold"]}, {"cold"})
+            self.assertEqual({r["engine"] for r in report["cold"]}, {"fused"})
+            threads = sorted({r["threads"] for r in report["scaling"]})
+            self.assertEqual((threads[0], threads[-1]), (1, os.sysconf("SC_NPROCESSORS_ONLN")))
+            self.assertEqual(len({r["problem"] for r in report["scaling"]}), 1)
+            self.assertEqual({s["engine"] for s in report["stages"]}, {"naive", "fused"})
+            for entry in report["stages"]:
+                self.assertEqual(sorted(entry["ms"]), ["A V", "Q K^T", "X W", "rest", "softmax"])
+                self.assertGreater(entry["ms"]["X W"], 0)
+                self.assertGreater(entry["ms"]["softmax"], 0)
+                if entry["engine"] == "fused":  # measured, where those of the loops are differences
+                    self.assertGreater(entry["ms"]["Q K^T"], 0)
+                    self.assertGreater(entry["ms"]["A V"], 0)
+            with open(os.path.join(folder, "memory.csv"), encoding="utf-8") as text:
+                needs = {(r["engine"], r["d_model"], int(r["len"])): int(r["bytes_workspace"])
+                         for r in csv.DictReader(text)}
+            # keys seen and scores of one row, 8 and 4 bytes each
+            self.assertEqual(needs["naive", "64", 1 << 20], 12 << 20)
+            with open(os.path.join(folder, "report.html"), encoding="utf-8") as text:
+                page = text.read()
+            pictures = [name for name in ("throughput", "speed_up", "stages", "memory", "roofline", "scaling")
+                        if name != "scaling" or threads[-1] > 1]
+            for name in pictures if shutil.which("gnuplot") else []:
+                self.assertGreater(os.path.getsize(os.path.join(folder, name + ".png")), 1000)
+                with open(os.path.join(folder, name + ".svg"), encoding="utf-8") as text:
+                    xml.dom.minidom.parseString(text.read().encode())
+            self.assertEqual(page.count("<svg"), len(pictures) if shutil.which("gnuplot") else 0)
+            self.check_page(page)
+
+    def check_page(self, page):
+        checker = PageChecker()
+        checker.feed(page)
+        checker.close()
+        self.assertEqual(checker.open, [])
+        self.assertEqual(checker.mistakes, [])
+        for text in ("textbook_project", "cache_ordered_attend", "attn_naive_task", "GFLOP/s = flops / median time"):
+            self.assertIn(text, page)
+
+    def test_report_without_gnuplot(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "memory.svg"), "w", encoding="utf-8") as stale:
+                stale.write("<svg>old</svg>")
+            done, _ = self.run_report(folder, "--d-model", "64", "--len", "17", "--engine", "blas", PATH="/nowhere")
+            self.assertEqual(done.stdout.count("gnuplot was not found"), 1)
+            self.assertEqual(done.stderr, "")
+            with open(os.path.join(folder, "report.html"), encoding="utf-8") as text:
+                page = text.read()
+            self.assertNotIn("<svg", page)
+            self.check_page(page)
 
     def test_sampled_rows_are_marked(self):
         # Whether loops of this size are sampled is for the machine to say; a mark and a count go with it, or neither.

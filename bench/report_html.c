@@ -1,0 +1,378 @@
+/* report.html: one file that needs no other and no network. Pictures stand in it as SVG, tables are made from the same
+ * list as everything else, the loops are printed from their sources. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "embedded.h"
+#include "options.h"
+#include "report.h"
+#include "report_folder.h"
+
+/* ---- Text -------------------------------------------------------------------------------------------------------- */
+
+/* Text as HTML. */
+static void put(FILE *out, const char *text) {
+    for (; *text; text++)
+        switch (*text) {
+        case '&':
+            fputs("&amp;", out);
+            break;
+        case '<':
+            fputs("&lt;", out);
+            break;
+        case '>':
+            fputs("&gt;", out);
+            break;
+        case '"':
+            fputs("&quot;", out);
+            break;
+        default:
+            fputc(*text, out);
+        }
+}
+
+/* Each line of the text as a paragraph. */
+static void put_paragraphs(FILE *out, const char *text) {
+    char *copy = strdup(text), *rest = copy;
+    for (char *line = copy ? strtok_r(copy, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest)) {
+        fputs("<p>", out);
+        put(out, line);
+        fputs("</p>\n", out);
+    }
+    free(copy);
+}
+
+static void put_number(FILE *out, const char *format, double x) {
+    fputs("<td>", out);
+    if (isfinite(x))
+        fprintf(out, format, x);
+    else
+        fputs("–", out);
+    fputs("</td>", out);
+}
+
+/* What a report function prints, as a text of its own; NULL for lack of memory. */
+static char *printed(void (*print)(const result_list *list, FILE *out), const result_list *list) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&text, &size);
+    if (!stream)
+        return NULL;
+    print(list, stream);
+    return fclose(stream) == 0 ? text : NULL;
+}
+
+static const char style[] =
+    ":root{color-scheme:light dark;--line:#c8c8c8;--soft:#f2f2f2;--bar:#009e73}\n"
+    "@media (prefers-color-scheme:dark){:root{--line:#555;--soft:#262626;--bar:#2fbf95}}\n"
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem}\n"
+    "h1{font-size:1.7rem}h2{font-size:1.3rem;margin-top:2.5rem;border-bottom:1px solid var(--line)}\n"
+    "h3{font-size:1.05rem;margin:1.5rem 0 .3rem}\n"
+    ".wide{overflow-x:auto}table{border-collapse:collapse;font-size:.86rem;font-variant-numeric:tabular-nums}\n"
+    "th,td{padding:.18rem .6rem;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}\n"
+    "th:first-child,td:first-child,.facts td,.reasons td{text-align:left}\n"
+    ".facts td,.reasons td{white-space:normal}\n"
+    "td.bar{width:24rem;text-align:left}td.bar i{display:block;height:.9rem;background:var(--bar);min-width:1px;"
+    "print-color-adjust:exact;-webkit-print-color-adjust:exact}\n"
+    "figure{margin:1rem 0;background:#fff;border:1px solid var(--line);padding:.5rem;break-inside:avoid}\n"
+    "figure svg{width:100%;height:auto;display:block}\n"
+    ".words{font-size:1.1rem;background:var(--soft);padding:.6rem 1rem;border-left:4px solid var(--bar)}\n"
+    "pre{background:var(--soft);padding:.8rem;overflow-x:auto;font-size:.78rem;line-height:1.35}\n"
+    "@media print{body{max-width:none;margin:0;font-size:11px}h2{break-after:avoid}pre{white-space:pre-wrap}}\n";
+
+/* ---- Pictures ---------------------------------------------------------------------------------------------------- */
+
+/* Prints what stands at `text` of an SVG file and returns how much: a character, or the beginning of a name or of a
+ * reference to one, with a prefix behind it: gnuplot's names are the same in every file. */
+static size_t put_svg_text(FILE *out, const char *text, int number) {
+    static const char *const marks[] = {" id='", " id=\"", "href='#", "href=\"#", "url(#"};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (strncmp(text, marks[i], strlen(marks[i])) == 0) {
+            fprintf(out, "%sp%d-", marks[i], number);
+            return strlen(marks[i]);
+        }
+    fputc(*text, out);
+    return 1;
+}
+
+/* Copies an SVG file from its <svg> on. */
+static void put_svg(FILE *out, FILE *svg, int number) {
+    char *line = NULL;
+    size_t size = 0;
+    bool begun = false;
+    while (getline(&line, &size, svg) > 0) {
+        const char *text = begun ? line : strstr(line, "<svg");
+        if (!text)
+            continue;
+        begun = true;
+        while (*text)
+            text += put_svg_text(out, text, number);
+    }
+    free(line);
+}
+
+static void put_picture(FILE *out, const char *folder, int number) {
+    const report_picture *p = &report_pictures[number];
+    char path[4096];
+    if (snprintf(path, sizeof path, "%s/%s.svg", folder, p->name) >= (int)sizeof path)
+        return;
+    FILE *svg = fopen(path, "r");
+    fprintf(out, "<h2 id=\"%s\">%s</h2>\n<p>", p->name, p->title);
+    put(out, p->text);
+    fputs("</p>\n", out);
+    if (!svg)
+        return;
+    fprintf(out, "<figure role=\"img\" aria-label=\"%s\">\n", p->title);
+    put_svg(out, svg, number);
+    fputs("</figure>\n", out);
+    fclose(svg);
+}
+
+/* ---- Tables ------------------------------------------------------------------------------------------------------ */
+
+static void put_bars(FILE *out, const result_list *list) {
+    const bench_result *fused = report_largest_common(list);
+    if (!fused)
+        return;
+    fprintf(out, "<h3>d_model %lld, length %lld, %s, threads: %d</h3>\n<table>\n", (long long)fused->d_model,
+            (long long)fused->len, fused->dtype == ATTN_F32 ? "float" : "double", fused->threads);
+    fputs("<tr><th></th><th></th><th>GFLOP/s</th><th>times</th><th>peak</th></tr>\n", out);
+    for (int id = 0; id < ENGINE_COUNT; id++) {
+        const bench_result *r = result_of_engine(list, fused, engine_name((engine_id)id));
+        if (!r)
+            continue;
+        double share = result_share_of_peak(r);
+        fprintf(out, "<tr><td>%s</td><td class=\"bar\"><i style=\"width:%.1f%%\"></i></td>",
+                engine_title((engine_id)id), 100 * fmin(share, 1));
+        put_number(out, "%.3g", result_gflops(r));
+        put_number(out, "%.3g", result_speed_up(list, r));
+        put_number(out, "%.3g %%", 100 * share);
+        fputs("</tr>\n", out);
+    }
+    fprintf(out,
+            "<tr><td>multiply-add peak</td><td class=\"bar\"><i style=\"width:100%%\"></i></td><td>%.4g</td><td></td>"
+            "<td></td></tr>\n</table>\n",
+            fused->fma_peak);
+}
+
+static void put_facts(FILE *out, const machine *m) {
+    fputs("<h2>Machine</h2>\n<table class=\"facts\">\n", out);
+    for (int i = 0; i < m->count; i++) {
+        if (!m->fact[i].label)
+            continue;
+        fprintf(out, "<tr><td>%s</td><td>", m->fact[i].label);
+        put(out, m->fact[i].text);
+        fputs("</td></tr>\n", out);
+    }
+    fputs("</table>\n", out);
+}
+
+static void put_ceilings_of(FILE *out, const peaks *p, attn_dtype dtype, int threads) {
+    const peak_rates *r = threads == 1 ? &p->one[dtype] : &p->all[dtype];
+    if (!r->measured)
+        return;
+    fprintf(out, "<tr><td>%s</td><td>%d</td>", dtype_name(dtype), threads);
+    put_number(out, "%.4g", r->fma);
+    fprintf(out, "<td>%s</td>", r->fma_isa);
+    put_number(out, "%.4g", r->tile);
+    fprintf(out, "<td>%s</td>", r->tile_shape);
+    put_number(out, "%.4g", r->large);
+    fputs("</tr>\n", out);
+}
+
+static void put_ceilings(FILE *out, const report_input *in) {
+    fputs("<h3>Ceilings, measured in this run (GFLOP/s)</h3>\n<div class=\"wide\"><table>\n<tr><th>type</th>"
+          "<th>threads</th><th>multiply-add</th><th>by</th><th>best BLAS tile</th><th>of</th>"
+          "<th>large BLAS product</th></tr>\n",
+          out);
+    for (int dtype = 0; dtype < 2; dtype++) {
+        put_ceilings_of(out, in->ceilings, (attn_dtype)dtype, 1);
+        for (int i = 0; i < in->ceilings_count; i++)
+            if (in->ceilings[i].threads > 1)
+                put_ceilings_of(out, &in->ceilings[i], (attn_dtype)dtype, in->ceilings[i].threads);
+    }
+    fputs("</table></div>\n", out);
+}
+
+/* The columns that say which run a line is about, the same in all tables. */
+static const char point_heading[] = "<th>engine</th><th>type</th><th>d_model</th><th>heads</th><th>batch</th>"
+                                    "<th>length</th><th>threads</th>";
+
+static void put_point(FILE *out, const char *engine, attn_dtype dtype, int64_t d_model, int64_t heads, int64_t batch,
+                      int64_t len, int threads) {
+    fprintf(out, "<tr><td>%s</td><td>%s</td><td>%lld</td><td>%lld</td><td>%lld</td><td>%lld</td><td>%d</td>", engine,
+            dtype_name(dtype), (long long)d_model, (long long)heads, (long long)batch, (long long)len, threads);
+}
+
+static void put_point_of(FILE *out, const bench_result *r) {
+    put_point(out, r->engine, r->dtype, r->d_model, r->heads, r->batch, r->len, r->threads);
+}
+
+/* One line of any list; `whole` is where the entry's naive run is looked for. */
+static void put_result(FILE *out, const result_list *whole, const bench_result *r) {
+    char bytes[16];
+    double speed_up = result_speed_up(whole, r);
+    put_point_of(out, r);
+    put_number(out, "%.2f", result_threads_busy(r));
+    fprintf(out, "<td>%s%.4g%s</td>", r->sampled ? "~" : "", r->ms_median, result_is_doubtful(r) ? "?" : "");
+    put_number(out, "%.4g", r->ms_min);
+    put_number(out, "%.1f %%", 100 * result_spread(r));
+    fprintf(out, "<td>%d</td>", r->samples);
+    put_number(out, "%.3g", result_gflops(r));
+    put_number(out, "%.3g", speed_up > 0 ? speed_up : NAN);
+    put_number(out, "%.3g %%", r->fma_peak > 0 ? 100 * result_share_of_peak(r) : NAN);
+    fprintf(out, "<td>%s</td>", human_bytes(r->workspace_bytes, bytes));
+    put_number(out, "%.3g", r->error_eps);
+    fputs("</tr>\n", out);
+}
+
+static void put_results(FILE *out, const result_list *list) {
+    fprintf(out,
+            "<div class=\"wide\"><table>\n<tr>%s<th>busy</th><th>median ms</th><th>best ms</th><th>spread</th>"
+            "<th>runs</th><th>GFLOP/s</th><th>times</th><th>peak</th><th>workspace</th><th>error</th></tr>\n",
+            point_heading);
+    for (size_t i = 0; i < list->count; i++)
+        if (list->item[i].state == RESULT_TIMED)
+            put_result(out, list, &list->item[i]);
+    fputs("</table></div>\n", out);
+}
+
+static const bench_result *same_in(const result_list *list, const bench_result *like) {
+    return result_of_engine(list, like, like->engine);
+}
+
+static void put_cold(FILE *out, const report_input *in) {
+    const result_list *cold = &in->more->cold;
+    if (cold->count == 0)
+        return;
+    fputs("<h2>Hot and cold caches</h2>\n<p>Hot: runs follow each other, as everywhere else here. Cold: arguments and "
+          "workspace were put out of all caches before each run. Slower = cold median / hot median.</p>\n",
+          out);
+    fprintf(out, "<div class=\"wide\"><table>\n<tr>%s<th>hot ms</th><th>cold ms</th><th>slower</th></tr>\n",
+            point_heading);
+    for (size_t i = 0; i < cold->count; i++) {
+        const bench_result *r = &cold->item[i], *hot = same_in(in->list, r);
+        if (r->state != RESULT_TIMED || !hot)
+            continue;
+        put_point_of(out, r);
+        put_number(out, "%.4g", hot->ms_median);
+        put_number(out, "%.4g", r->ms_median);
+        put_number(out, "%.2f", r->ms_median / hot->ms_median);
+        fputs("</tr>\n", out);
+    }
+    fputs("</table></div>\n", out);
+}
+
+static void put_stages(FILE *out, const report_input *in) {
+    const extras *more = in->more;
+    if (more->stages == 0)
+        return;
+    fprintf(out, "<div class=\"wide\"><table>\n<tr>%s", point_heading);
+    for (int s = 0; s < STAGE_COUNT; s++)
+        fprintf(out, "<th>%s</th>", stage_name((stage_id)s));
+    fputs("<th>instrumented ms</th><th>timed ms</th></tr>\n", out);
+    for (size_t i = 0; i < more->stages; i++) {
+        const stage_times *t = &more->stage[i];
+        const bench_result *r = result_of_point(in->list, &t->point);
+        double total = stage_total(t);
+        put_point(out, t->point.engine, t->point.dtype, t->point.d_model, t->point.heads, t->point.batch, t->point.len,
+                  t->point.threads);
+        for (int s = 0; s < STAGE_COUNT; s++)
+            put_number(out, "%.1f %%", 100 * t->ms[s] / total);
+        put_number(out, "%.4g", total);
+        put_number(out, "%.4g", r ? r->ms_median : NAN);
+        fputs("</tr>\n", out);
+    }
+    fputs("</table></div>\n", out);
+}
+
+static void put_untimed(FILE *out, const result_list *list) {
+    static const char *const words[] = {
+        [RESULT_LEFT_OUT] = "left out", [RESULT_REFUSED] = "refused", [RESULT_FAILED] = "FAILED"};
+    bool headed = false;
+    for (size_t i = 0; i < list->count; i++) {
+        const bench_result *r = &list->item[i];
+        if (r->state == RESULT_TIMED)
+            continue;
+        if (!headed)
+            fputs("<h2>Not timed</h2>\n<table class=\"reasons\">\n", out);
+        headed = true;
+        fprintf(out, "<tr><td>d_model %lld, length %lld, %s, %s</td><td>%s: ", (long long)r->d_model, (long long)r->len,
+                dtype_name(r->dtype), r->engine, words[r->state]);
+        put(out, r->note);
+        fputs("</td></tr>\n", out);
+    }
+    if (headed)
+        fputs("</table>\n", out);
+}
+
+static void put_source(FILE *out, const char *title, const char *text) {
+    fprintf(out, "<h3>%s</h3>\n<pre>", title);
+    put(out, text);
+    fputs("</pre>\n", out);
+}
+
+/* ---- The page ---------------------------------------------------------------------------------------------------- */
+
+static void put_page(FILE *out, const char *folder, const report_input *in) {
+    char *words = printed(report_summary, in->list), *notes = printed(report_notes, in->list);
+    fprintf(out,
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+            "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+            "<title>attn-bench report</title>\n<style>\n%s</style>\n</head>\n<body>\n"
+            "<h1>Attention on this machine: loops against BLAS</h1>\n",
+            style);
+    if (words && *words) {
+        fputs("<p class=\"words\">", out);
+        put(out, words);
+        fputs("</p>\n", out);
+    }
+    put_bars(out, in->list);
+    put_facts(out, in->where);
+    put_ceilings(out, in);
+    for (int i = 0; report_pictures[i].name; i++) {
+        const char *name = report_pictures[i].name;
+        bool stages = strcmp(name, "stages") == 0, scaling = strcmp(name, "scaling") == 0;
+        if ((stages && in->more->stages == 0) || (scaling && in->more->threads.count == 0))
+            continue;
+        put_picture(out, folder, i);
+        if (stages)
+            put_stages(out, in);
+        if (scaling)
+            put_results(out, &in->more->threads);
+    }
+    put_cold(out, in);
+    fputs("<h2>All results</h2>\n", out);
+    put_results(out, in->list);
+    if (notes)
+        put_paragraphs(out, notes);
+    put_untimed(out, in->list);
+    fputs("<h2>Formulas</h2>\n", out);
+    put_paragraphs(out, help_figures());
+    fputs("<h2>The loops</h2>\n<p>What BLAS is compared with, compiled with -O3 and no instruction set beyond the "
+          "compiler's default, from the sources of this program.</p>\n",
+          out);
+    put_source(out, "Textbook loops: projection", embedded_textbook);
+    put_source(out, "Cache-ordered loops: projection and attention", embedded_cache_ordered);
+    put_source(out, "Textbook loops: attention with every option of the library (engine naive)", embedded_naive);
+    fputs("</body>\n</html>\n", out);
+    free(words);
+    free(notes);
+}
+
+bool report_html(const char *folder, const report_input *input) {
+    char path[4096];
+    FILE *out = NULL;
+    if (snprintf(path, sizeof path, "%s/report.html", folder) < (int)sizeof path)
+        out = fopen(path, "w");
+    bool written = out != NULL;
+    if (out) {
+        put_page(out, folder, input);
+        written = !ferror(out);
+        written &= fclose(out) == 0;
+    }
+    if (!written)
+        fprintf(stderr, "attn-bench: cannot write %s/report.html\n", folder);
+    return written;
+}

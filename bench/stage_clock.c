@@ -1,0 +1,133 @@
+/* The clock inside the second copy of the library's engines: what the linker's --wrap puts in front of products and of
+ * the table of kernels. Compiled for float and double like the library. */
+#include "stage_clock.h"
+
+#include <math.h>
+#include <stdatomic.h>
+
+#include "blas/blas.h"
+#include "kernels/kernels.h"
+#include "timing.h"
+
+#define real_gemm REAL(__real_attn_priv_gemm)
+#define wrap_gemm REAL(__wrap_attn_priv_gemm)
+#define real_kernels REAL(__real_attn_kernels_in_use)
+#define wrap_kernels REAL(__wrap_attn_kernels_in_use)
+
+/* ---- The clock, one for both precisions -------------------------------------------------------------------------- */
+
+extern struct stage_clock {
+    _Atomic int64_t nanoseconds[STAGE_COUNT], calls[STAGE_COUNT];
+    const char *q, *q_end; /* rows of q_row bytes, of which the first q_width are Q */
+    int64_t q_row, q_width;
+} bench_stage_clock;
+
+#if ATTN_REAL_BITS == 32
+struct stage_clock bench_stage_clock;
+
+void stage_clock_begin(const bench_case *c) {
+    const support_data *d = c->data;
+    const attn_problem *p = &d->problem_case->problem;
+    int64_t size = c->dtype == ATTN_F32 ? (int64_t)sizeof(float) : (int64_t)sizeof(double);
+    for (int s = 0; s < STAGE_COUNT; s++)
+        bench_stage_clock.nanoseconds[s] = bench_stage_clock.calls[s] = 0;
+    bench_stage_clock.q = d->base[SUPPORT_Q];
+    bench_stage_clock.q_end = bench_stage_clock.q + d->elements[SUPPORT_Q] * size;
+    bench_stage_clock.q_row = p->q.row * size;
+    bench_stage_clock.q_width = p->q_heads * p->head_dim * size;
+}
+
+/* Seconds between two readings of the clock with nothing between them, and of the pair as a whole: the least of many,
+ * as something may interrupt. */
+static void clock_costs(double *between, double *pair) {
+    *between = *pair = INFINITY;
+    for (int i = 0; i < 1000; i++) {
+        double before = timing_now(), first = timing_now(), second = timing_now();
+        *between = fmin(*between, second - first);
+        *pair = fmin(*pair, second - before);
+    }
+}
+
+double stage_clock_end(double seconds[STAGE_COUNT]) {
+    double between, pair, taken = 0;
+    clock_costs(&between, &pair);
+    for (int s = 0; s < STAGE_COUNT; s++) {
+        double calls = (double)bench_stage_clock.calls[s];
+        double spent = 1e-9 * (double)bench_stage_clock.nanoseconds[s] - calls * between;
+        seconds[s] += spent > 0 ? spent : 0;
+        taken += calls * pair;
+    }
+    return taken;
+}
+#endif
+
+static void add_time(stage_id s, double start) {
+    int64_t nanoseconds = (int64_t)(1e9 * (timing_now() - start));
+    atomic_fetch_add_explicit(&bench_stage_clock.nanoseconds[s], nanoseconds, memory_order_relaxed);
+    atomic_fetch_add_explicit(&bench_stage_clock.calls[s], 1, memory_order_relaxed);
+}
+
+/* Q, K and V may stand side by side in the rows of one array. */
+static bool lies_in_q(const real *x) {
+    const char *address = (const char *)x;
+    return address >= bench_stage_clock.q && address < bench_stage_clock.q_end &&
+           (address - bench_stage_clock.q) % bench_stage_clock.q_row < bench_stage_clock.q_width;
+}
+
+/* ---- Products ---------------------------------------------------------------------------------------------------- */
+
+void real_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, real alpha, const real *a,
+               int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc);
+void wrap_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, real alpha, const real *a,
+               int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc);
+
+void wrap_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, real alpha, const real *a,
+               int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc) {
+    double start = timing_now();
+    real_gemm(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    add_time(lies_in_q(a) || lies_in_q(b) ? STAGE_SCORES : STAGE_COMBINE, start);
+}
+
+/* ---- Kernels ----------------------------------------------------------------------------------------------------- */
+
+typedef REAL(attn_kernels) kernel_table;
+
+const kernel_table *real_kernels(void);
+const kernel_table *wrap_kernels(void);
+
+static real clocked_softmax_row(int64_t n, const real *x, real *y) {
+    double start = timing_now();
+    real lse = real_kernels()->softmax_row(n, x, y);
+    add_time(STAGE_SOFTMAX, start);
+    return lse;
+}
+
+static void clocked_softmax_tile(int64_t rows, int64_t cols, real *s, int64_t ld, real *row_max, real *row_sum,
+                                 real *rescale) {
+    double start = timing_now();
+    real_kernels()->softmax_tile(rows, cols, s, ld, row_max, row_sum, rescale);
+    add_time(STAGE_SOFTMAX, start);
+}
+
+/* The products of few queries, a row at a time. */
+static void clocked_dot_rows(int64_t keys, int64_t dim, real scale, const real *q, const real *k, int64_t ld, real *s) {
+    double start = timing_now();
+    real_kernels()->dot_rows(keys, dim, scale, q, k, ld, s);
+    add_time(STAGE_SCORES, start);
+}
+
+static void clocked_weighted_rows(int64_t keys, int64_t dim, const real *p, const real *v, int64_t ld, real *o) {
+    double start = timing_now();
+    real_kernels()->weighted_rows(keys, dim, p, v, ld, o);
+    add_time(STAGE_COMBINE, start);
+}
+
+const kernel_table *wrap_kernels(void) {
+    static _Thread_local kernel_table clocked;
+    clocked = *real_kernels();
+    clocked.softmax_row = clocked_softmax_row;
+    clocked.softmax_tile = clocked_softmax_tile;
+    clocked.dot_rows = clocked_dot_rows;
+    clocked.weighted_rows = clocked_weighted_rows;
+    return &clocked;
+}
