@@ -1,6 +1,7 @@
 /* What a report shows beside the grid. */
 #include "extras.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 
 /* The picture of the threads is of a problem of this size, or the nearest that is run. */
 static const int64_t usual_d_model = 768;
-static const double longest_thread_run = 0.3; /* seconds of one library run on one thread */
+static const double longest_thread_run = 0.3, longest_stage_run = 0.6; /* seconds of one library run */
 
 /* 1, 2, 4, .. and all processors. */
 static int thread_counts(int *list, int most) {
@@ -30,6 +31,11 @@ static double run_of(const sweep_cell *cell, int id) {
     return cell->engine[id] / (1 + cell->library_samples);
 }
 
+/* The same of the loops, on a sample of eight rows at least. */
+static double loop_run(const sweep_plan *plan, const sweep_cell *cell, int id) {
+    return fmax(plan->loop_seconds, cell->engine[id] / (2 + plan->goal.min_samples));
+}
+
 static double seconds_of(const sweep_plan *plan, const sweep_cell *cell) {
     double seconds = 0;
     int list[MOST_THREAD_COUNTS];
@@ -38,7 +44,7 @@ static double seconds_of(const sweep_plan *plan, const sweep_cell *cell) {
             continue;
         bool loops = engine_is_loops((engine_id)id);
         if (cell->extras & EXTRA_STAGES)
-            seconds += loops ? 10 * plan->loop_seconds : 3 * run_of(cell, id) + 0.1;
+            seconds += loops ? 5 * loop_run(plan, cell, id) : 3 * run_of(cell, id) + 0.1;
         if (cell->extras & EXTRA_COLD)
             seconds += loops ? 0 : cell->engine[id];
         if (cell->extras & EXTRA_THREADS)
@@ -60,7 +66,7 @@ static int64_t distance(int64_t a, int64_t b) {
     return a < b ? b - a : a - b;
 }
 
-/* Stages: the middle and the longest length. Cold caches: the shortest and the middle. */
+/* Stages: the middle length and the longest that is not dear. Cold caches: the shortest and the middle. */
 static void mark(sweep_plan *plan) {
     sweep_cell *list[LIST_MAX], *threads = NULL;
     for (int begin = 0, end; begin < plan->count; begin = end) {
@@ -68,7 +74,10 @@ static void mark(sweep_plan *plan) {
         if (n == 0 || plan->cell[begin].dtype != plan->cell[0].dtype)
             continue;
         list[n / 2]->extras |= EXTRA_STAGES | EXTRA_COLD;
-        list[n - 1]->extras |= EXTRA_STAGES;
+        int last = n - 1;
+        while (last > 0 && run_of(list[last], ENGINE_FUSED) > longest_stage_run)
+            last--;
+        list[last]->extras |= EXTRA_STAGES;
         list[0]->extras |= EXTRA_COLD;
         for (int i = 0; i < n; i++)
             if (run_of(list[i], ENGINE_FUSED) < longest_thread_run &&

@@ -175,7 +175,7 @@ static void add_software(machine *m, int threads) {
 }
 
 void machine_read(machine *m, int threads) {
-    *m = (machine){.start = cpu_usage_now()};
+    *m = (machine){.start = cpu_usage_now(), .threads = threads};
     add_processor(m);
     add_system(m);
     add_software(m, threads);
@@ -185,6 +185,9 @@ void machine_print(const machine *m, FILE *out) {
     for (int i = 0; i < m->count; i++)
         if (m->fact[i].label)
             fprintf(out, "  %-16s %s\n", m->fact[i].label, m->fact[i].text);
+    if (m->threads > m->cpus)
+        fprintf(out, "  note: %d threads on %d processors: they take turns, and wait for each other\n", m->threads,
+                m->cpus);
     if (m->load > 0.5 * m->cpus)
         fprintf(out, "  note: the load average is %.2f: other programs use this machine, figures may be too low\n",
                 m->load);

@@ -21,6 +21,7 @@ typedef struct machine {
     machine_fact fact[MACHINE_MAX_FACTS];
     int count;
     int cpus;         /* online */
+    int threads;      /* asked for */
     double available; /* bytes of memory that can be had now, 0 = unknown */
     double load;      /* load average of the last minute, below 0 = unknown */
     cpu_usage start;

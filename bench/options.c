@@ -19,15 +19,16 @@
 #define SOME_PROBLEM "b1h12q1024k1024d64,causal"
 
 const subcommand_entry subcommand_table[SUB_COUNT] = {
-    [SUB_SWEEP] = {"sweep", NULL, "naive against BLAS over growing d_model and length (the default)"},
+    [SUB_SWEEP] = {"sweep", NULL, "naive against BLAS over growing d_model and length (the default)", NULL},
     [SUB_SDPA] = {"sdpa", "PROBLEM", "time one attention problem", SOME_PROBLEM},
     [SUB_CHECK] = {"check", "PROBLEM", "compare all rows of one problem with the oracle", SOME_PROBLEM},
     [SUB_COMPARE] = {"compare", "OLD NEW", "two files of --json: what became slower or faster", "old.json new.json"},
-    [SUB_EXAMPLE] = {"example", NULL, "a worked example: all ten matrices of three tokens"},
+    [SUB_EXAMPLE] = {"example", NULL, "a worked example: all ten matrices of three tokens", NULL},
     [SUB_EXPLAIN] = {"explain", "PROBLEM", "what the library decides for a problem, and why", SOME_PROBLEM},
-    [SUB_LIST] = {"list", NULL, "engines, instruction sets and the grid of the sweep"},
-    [SUB_VERSION] = {"version", NULL, "versions of program, library and BLAS"},
-    [SUB_HELP] = {"help", "[PAGE]", "this help, the page of a subcommand, or help problem: the grammar of PROBLEM"},
+    [SUB_LIST] = {"list", NULL, "engines, instruction sets and the grid of the sweep", NULL},
+    [SUB_VERSION] = {"version", NULL, "versions of program, library and BLAS", NULL},
+    [SUB_HELP] = {"help", "[PAGE]", "this help, the page of a subcommand, or help problem: the grammar of PROBLEM",
+                  NULL},
 };
 
 #define SWEEP (1u << SUB_SWEEP)

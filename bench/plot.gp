@@ -138,12 +138,13 @@ do for [picture in pictures] {
 
     if (picture eq 'float_double') {
         if (words(double_tables) == 0 || dtype eq 'f64') { continue }
-        stats 'results.csv' using (chain('f32') || chain('f64') ? column('gflops') : NaN) nooutput
-        lowest = STATS_min
-        highest = STATS_max
         stats 'results.csv' using (chain('f64') ? column('len') : NaN) nooutput
         shortest = STATS_min
         longest = STATS_max
+        inside(x) = !lacks(double_tables, table(0)) && column('len') >= shortest && column('len') <= longest
+        stats 'results.csv' using (inside(0) ? above_0(column('gflops')) : NaN) nooutput
+        lowest = STATS_min
+        highest = STATS_max
         headline = sprintf('Attention X → Z, %s: float against double', at_work)
         discard = sheet(words(double_tables))
         do for [format in 'svg png'] {
@@ -153,7 +154,7 @@ do for [picture in pictures] {
             do for [i=1:words(double_tables)] {
                 set title word(double_titles, i)
                 plot for [e=1:5] for [type in 'f32 f64'] for [once=1:has(e)] 'results.csv' \
-                         using 'len':(curve(e, word(double_tables, i), type) ? column('gflops') : NaN) \
+                         using 'len':(curve(e, word(double_tables, i), type) && inside(0) ? column('gflops') : NaN) \
                          with linespoints lc rgb colour[e] pt shape[e] lw 2 dt 1+(type eq 'f64')
             }
             @legend

@@ -13,11 +13,11 @@ void progress_begin(progress *p, double estimated_seconds, bool quiet) {
 }
 
 double progress_pace(const progress *p) {
-    /* The first steps are short and say little. */
-    if (p->done < 0.03 * p->total)
+    /* The first steps are short and say little: as if some of the run had gone as planned already. */
+    double as_planned = 0.2 * p->total;
+    if (!(p->total > 0))
         return 1;
-    double pace = (timing_now() - p->start) / p->done;
-    return pace < 0.25 ? 0.25 : pace > 4 ? 4 : pace;
+    return (timing_now() - p->start + as_planned) / (p->done + as_planned);
 }
 
 void progress_show(const progress *p, const char *step) {

@@ -352,7 +352,7 @@ int sub_sweep(const bench_options *options) {
     s->options = options;
     s->text = options_text_stream(options);
     interrupt_catch();
-    machine_read(&s->where, options->threads);
+    machine_read(&s->where, (int)s->plan.threads.item[s->plan.threads.count - 1]);
     if (!options->quiet)
         machine_print(&s->where, s->text);
     measure_ceilings(s);

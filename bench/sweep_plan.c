@@ -179,19 +179,40 @@ static double x_elements(const sweep_cell *cell, int64_t len) {
     return (double)cell->batch * (double)len * (double)cell->d_model;
 }
 
-/* GFLOP/s of the projection loops on a product of the middle of the grid: the best of a few. */
-static double loop_gflops(engine_id id) {
-    enum { rows = 8, d = 256, tries = 10 };
-    float *x = calloc((size_t)(rows * d + d * d + rows * d), sizeof *x);
-    double best = 0.1;
-    for (int i = 0; x && i < tries; i++) {
+/* GFLOP/s of the projection loops at a d_model, up to 4096: the best of a few short runs. The textbook loops go down the
+ * columns of W and are ten times slower where that is wide. */
+static double loop_gflops(engine_id id, int64_t d_model) {
+    enum { tries = 10 };
+    const int64_t widest = 4096, work = 524288;
+    const double long_enough = 0.02;
+    int64_t d = d_model < widest ? d_model : widest, rows = work / (d * d) > 2 ? work / (d * d) : 2;
+    size_t bytes = (size_t)(2 * rows * d + d * d) * sizeof(float);
+    float *x = malloc(bytes);
+    double best = 0.1, begin = timing_now();
+    if (x)
+        memset(x, 0, bytes); /* pages that were never written would all be one */
+    for (int i = 0; x && i < tries && (i < 2 || timing_now() - begin < long_enough); i++) {
         double start = timing_now();
         (id == ENGINE_NAIVE ? textbook_project_f32 : cache_ordered_project_f32)(rows, d, d, x, d, x + rows * d, d,
                                                                                 x + rows * d + d * d, d);
-        best = fmax(best, 1e-9 * 2.0 * rows * d * d / (timing_now() - start));
+        best = fmax(best, 1e-9 * 2.0 * (double)(rows * d * d) / (timing_now() - start));
     }
     free(x);
     return best;
+}
+
+/* The rates of the loops for every cell, measured once for each d_model. */
+static void measure_loops(sweep_plan *plan) {
+    for (int i = 0; i < plan->count; i++) {
+        sweep_cell *cell = &plan->cell[i];
+        int j = 0;
+        while (plan->cell[j].d_model != cell->d_model)
+            j++;
+        for (int id = 0; id < ENGINE_COUNT; id++)
+            if (engine_is_loops((engine_id)id))
+                cell->loop_gflops[id] =
+                    j < i ? plan->cell[j].loop_gflops[id] : loop_gflops((engine_id)id, cell->d_model);
+    }
 }
 
 /* Check and timed runs of one engine whose run takes `run` seconds. */
@@ -220,7 +241,7 @@ static double reading_seconds(const sweep_cell *cell) {
     return reading_window + bytes / reading_rate;
 }
 
-static void estimate(sweep_plan *plan, const peaks *ceilings, const double *loops) {
+static void estimate(sweep_plan *plan, const peaks *ceilings) {
     for (int i = 0; i < plan->count; i++) {
         sweep_cell *cell = &plan->cell[i];
         double n = (double)cell->len, d = (double)cell->d_model, gflop = 1e-9 * chain_flops(cell);
@@ -240,7 +261,7 @@ static void estimate(sweep_plan *plan, const peaks *ceilings, const double *loop
                 continue;
             double run = library, row = 0;
             if (engine_is_loops((engine_id)id)) {
-                run = gflop / (loops[id] * cell->threads);
+                run = gflop / (cell->loop_gflops[id] * cell->threads);
                 row = run / n;
                 if (run > plan->loop_seconds)
                     run = fmax(plan->loop_seconds, 4 * row);
@@ -286,13 +307,13 @@ static double total_seconds(const sweep_plan *plan) {
 }
 
 /* The first of the first `count` levels with which the cells fit; false, at the last of them, when none does. */
-static bool fit_levels(sweep_plan *plan, const peaks *ceilings, const double *loops, double allowed, int count) {
+static bool fit_levels(sweep_plan *plan, const peaks *ceilings, double allowed, int count) {
     for (int i = 0; i < count; i++) {
         plan->goal = (timing_goal){.floor_seconds = levels[i].floor_seconds,
                                    .min_samples = levels[i].min_samples,
                                    .max_samples = TIMING_MAX_SAMPLES};
         plan->loop_seconds = levels[i].loop_seconds;
-        estimate(plan, ceilings, loops);
+        estimate(plan, ceilings);
         plan->seconds = total_seconds(plan);
         if (plan->seconds <= allowed)
             return true;
@@ -316,22 +337,20 @@ int sweep_plan_cells(const sweep_plan *plan) {
 }
 
 void sweep_plan_fit(sweep_plan *plan, const peaks *ceilings, double used) {
-    double loops[ENGINE_COUNT] = {
-        [ENGINE_NAIVE] = loop_gflops(ENGINE_NAIVE), [ENGINE_CACHE] = loop_gflops(ENGINE_CACHE)};
+    measure_loops(plan);
     double allowed = plan->budget - used;
-    if (fit_levels(plan, ceilings, loops, allowed, THOROUGH_LEVELS))
+    if (fit_levels(plan, ceilings, allowed, THOROUGH_LEVELS))
         return;
     if (plan->dtypes == (1u << ATTN_F32 | 1u << ATTN_F64)) {
         for (int i = 0; i < plan->count; i++)
             plan->cell[i].left_out |= plan->cell[i].dtype == ATTN_F64;
-        if (fit_levels(plan, ceilings, loops, allowed, THOROUGH_LEVELS))
+        if (fit_levels(plan, ceilings, allowed, THOROUGH_LEVELS))
             return;
     }
     for (int i = 0; i < plan->count; i++)
         plan->cell[i].left_out |= in_between(plan, &plan->cell[i]);
     /* One short cell is run whatever the budget says. */
-    while (!fit_levels(plan, ceilings, loops, allowed, LEVELS) &&
-           (sweep_plan_cells(plan) > 1 || plan->seconds > short_cell))
+    while (!fit_levels(plan, ceilings, allowed, LEVELS) && (sweep_plan_cells(plan) > 1 || plan->seconds > short_cell))
         leave_out_largest(plan);
 }
 

@@ -12,13 +12,14 @@ typedef struct sweep_cell {
     int64_t d_model, heads, batch, len; /* the head size is d_model / heads */
     attn_dtype dtype;
     int threads;
-    int ceilings;                /* number of its threads in the plan's list */
-    bool left_out;               /* does not fit the budget */
-    int library_samples;         /* fewest timed runs of the library's engines: fewer for large cells */
-    bool warm_up;                /* so small that the check alone is no warm-up */
-    double setup;                /* seconds: data, the checked projection, the oracle's projection */
-    double engine[ENGINE_COUNT]; /* seconds: check and timed runs; 0 = not asked for */
-    unsigned extras;             /* what a report adds here, bits of extras.h */
+    int ceilings;                     /* number of its threads in the plan's list */
+    bool left_out;                    /* does not fit the budget */
+    int library_samples;              /* fewest timed runs of the library's engines: fewer for large cells */
+    bool warm_up;                     /* so small that the check alone is no warm-up */
+    double setup;                     /* seconds: data, the checked projection, the oracle's projection */
+    double loop_gflops[ENGINE_COUNT]; /* of the loops without BLAS, roughly */
+    double engine[ENGINE_COUNT];      /* seconds: check and timed runs; 0 = not asked for */
+    unsigned extras;                  /* what a report adds here, bits of extras.h */
     double extra_seconds;
 } sweep_cell;
 
