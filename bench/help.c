@@ -37,7 +37,7 @@ static const char figures_text[] =
 static const char problem_text[] =
     "PROBLEM is a string of sizes and options: b1h12q1024k1024d64,causal is one batch member, 12 heads, 1024 queries "
     "and keys, head size 64, causal. attn-bench help problem tells all of it; a mistake is answered with what is "
-    "accepted.";
+    "accepted. NAME:SHAPE is the problem of a shape file, such as llama-7b:decode-2048 (attn-bench list).";
 
 /* ---- The page of the grammar, as tests/support/problem_string.h has it ------------------------------------------- */
 
@@ -99,6 +99,12 @@ static const char problem_examples[] = "q1024d64\n"
                                        "b1h32/8q1k4096d128,br\n"
                                        "b2h8/2q5k1000d64v32,br,causal,kvlens=1000:17,layout=blhd,lse,seed=7";
 
+static const char shapes_text[] =
+    "A shape file is text: lines of a name (letters, digits and - . _), blanks and a PROBLEM. What stands behind # is "
+    "a "
+    "comment; the first comment is the title of the file. Those of BERT-base, GPT-2, LLaMA-7B, Llama-3-8B, ViT-L and "
+    "Whisper came with attn-bench and have names: attn-bench list prints them.";
+
 static const char environment_text[] =
     "ATTN_MAX_ISA=generic, neon, avx2 or avx512 caps the instruction set of the library's kernels; the ceilings are "
     "measured with all that the CPU has. The BLAS library is the one that the loader finds: LD_LIBRARY_PATH chooses.";
@@ -115,8 +121,9 @@ static const char *const description[SUB_COUNT] = {
          "projections d_model x d_model, one attention call with heads of 64, no output projection. --d-model, "
          "--heads, "
          "--head-dim, --batch, --len and --threads take numbers and ranges separated by commas: 64:4096:x2 doubles, "
-         "64:512:+64 adds. Every combination is run; two of d_model, heads and head size decide the third. Engines: "
-         "textbook loops (naive), cache-ordered loops (cache), the library's blas and fused engines. Single precision "
+         "64:512:+64 adds. Every combination is run; two of d_model, heads and head size decide the third. "
+         "--shapes runs the attention of a model in their place, as sdpa does. Engines: textbook loops (naive), "
+         "cache-ordered loops (cache), the library's blas and fused engines. Single precision "
          "everywhere, double on a part of the grid.\n"
          "The run is planned to fit the budget: fewer repeats first, then no doubles, then every second length, then "
          "without the largest points. What was left out is named at the end. Ctrl-C finishes the run under way and "
@@ -141,7 +148,7 @@ static const char *const description[SUB_COUNT] = {
     [SUB_EXAMPLE] = ("Three tokens, d_model 2: prints E, P, X, Q, K, V, QK, S, A and Z with four decimals, from one "
                      "traced call in double. Small enough to follow by hand."),
     [SUB_EXPLAIN] = "Makes a plan and prints what it decided: engine, path, tiles, threads, workspace, and why.",
-    [SUB_LIST] = "Prints the engines, the instruction sets in use, and the grid of the sweep.",
+    [SUB_LIST] = "Prints the engines, the instruction sets in use, the grid of the sweep, and the shapes of models.",
     [SUB_VERSION] = "Prints the versions of the program, the library and its BLAS, and jansson.",
     [SUB_HELP] = ("Prints the page of a subcommand, the grammar of PROBLEM, or an overview. With --man the whole of it "
                   "as one man "
@@ -153,6 +160,7 @@ static const char *const examples[SUB_COUNT] = {
                    "attn-bench sweep --d-model 768 --len 64:4096:x4 --budget 20\n"
                    "attn-bench sweep --heads 1:16:x2 --head-dim 64,128 --len 1024 --engine blas,fused\n"
                    "attn-bench sweep --d-model 768 --batch 1,8 --len 512 --threads 1,2\n"
+                   "attn-bench sweep --shapes llama-3-8b --engine blas,fused\n"
                    "attn-bench sweep --threads 2 --json results.json --csv results.csv"),
     [SUB_SDPA] = ("attn-bench sdpa b1h12q1024k1024d64\n"
                   "attn-bench sdpa b1h32/8q1k4096d128,br --engine fused,blas --dtype f32 --json -\n"
@@ -360,6 +368,8 @@ static void print_page(subcommand_id id, FILE *out) {
         put_section_text(&p, "PROBLEM", problem_text);
     if (id == SUB_SWEEP || id == SUB_SDPA)
         put_section_text(&p, "FIGURES", figures_text);
+    if (id == SUB_SWEEP)
+        put_section_text(&p, "SHAPE FILES", shapes_text);
     put_section_text(&p, "EXIT STATUS", exit_text);
     put_section(&p, "EXAMPLES");
     put_lines(&p, examples[id]);
@@ -415,6 +425,7 @@ void help_print_man(FILE *out) {
     put_section(&p, "PROBLEM");
     put_grammar(&p);
     put_lines(&p, problem_examples);
+    put_section_text(&p, "SHAPE FILES", shapes_text);
     put_section_text(&p, "FIGURES", figures_text);
     put_section_text(&p, "ENVIRONMENT", environment_text);
     put_section_text(&p, "EXIT STATUS", exit_text);

@@ -1,11 +1,13 @@
 /* attn-bench: times, checks and explains attention on this machine. */
 #include <stdlib.h>
 
+#include "shapes.h"
 #include "subcommands.h"
 
 support_case *parse_problem(const bench_options *options) {
-    char error[512] = "";
-    support_case *c = support_case_parse(options->operand, error, sizeof error);
+    char error[512] = "", named[256];
+    const char *text = shapes_resolve(options->operand, named, sizeof named) ? named : options->operand;
+    support_case *c = support_case_parse(text, error, sizeof error);
     if (!c)
         usage_error("problem '%s': %s", options->operand, error);
     return c;

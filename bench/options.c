@@ -25,7 +25,7 @@ const subcommand_entry subcommand_table[SUB_COUNT] = {
     [SUB_COMPARE] = {"compare", "OLD NEW", "two files of --json: what became slower or faster", "old.json new.json"},
     [SUB_EXAMPLE] = {"example", NULL, "a worked example: all ten matrices of three tokens", NULL},
     [SUB_EXPLAIN] = {"explain", "PROBLEM", "what the library decides for a problem, and why", SOME_PROBLEM},
-    [SUB_LIST] = {"list", NULL, "engines, instruction sets and the grid of the sweep", NULL},
+    [SUB_LIST] = {"list", NULL, "engines, instruction sets, the grid of the sweep, shapes of models", NULL},
     [SUB_VERSION] = {"version", NULL, "versions of program, library and BLAS", NULL},
     [SUB_HELP] = {"help", "[PAGE]", "this help, the page of a subcommand, or help problem: the grammar of PROBLEM",
                   NULL},
@@ -47,6 +47,7 @@ enum {
     KEY_HEAD_DIM,
     KEY_BATCH,
     KEY_LEN,
+    KEY_SHAPES,
     KEY_FULL,
     KEY_BUDGET,
     KEY_REPEAT,
@@ -79,6 +80,10 @@ const option_entry option_table[] = {
      "head size, default 64; the heads are then d_model / head size, or with --heads d_model their product"},
     {"len", "LIST", KEY_LEN, SWEEP, "rows of X of a batch member"},
     {"batch", "LIST", KEY_BATCH, SWEEP, "batch members, default 1"},
+    {"shapes", "FILE", KEY_SHAPES, SWEEP,
+     "in place of the chain the attention problems of a model: a file, one of those that came with attn-bench "
+     "(attn-bench "
+     "list), or all"},
     {"full", NULL, KEY_FULL, SWEEP, "the grid up to d_model 4096 and length 16384; says what does not fit in memory"},
     {"budget", "SECONDS", KEY_BUDGET, SWEEP,
      "about how long it may take, default 120, with --full 1800; what does not fit is left out and named"},
@@ -310,6 +315,9 @@ static void take_option(const option_entry *entry, const char *value, bench_opti
         break;
     case KEY_LEN:
         parse_numbers(&o->len, entry->name, value, 1, 1 << 20);
+        break;
+    case KEY_SHAPES:
+        o->shapes = value;
         break;
     case KEY_FULL:
         o->full = true;

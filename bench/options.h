@@ -21,8 +21,9 @@ typedef struct bench_options {
     int threads;               /* the first of thread_counts */
     number_list thread_counts; /* more than one in sweep only */
     number_list d_model, heads, head_dim, batch, len;
-    double budget; /* seconds; 0 = not given */
-    double bound;  /* of compare: 0.05 is 5 % */
+    const char *shapes; /* of sweep: file or name; NULL = not given */
+    double budget;      /* seconds; 0 = not given */
+    double bound;       /* of compare: 0.05 is 5 % */
     bool full, quiet, cold, man, all;
     uint64_t seed;
     const char *json, *csv; /* NULL = not given, "-" = standard output */

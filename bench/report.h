@@ -17,8 +17,8 @@ void report_peaks(const peaks *p, int count, FILE *out);
  * bits of engine_id. */
 void report_chain_table(const result_list *list, const bench_result *like, unsigned engines, FILE *out);
 
-/* Attention alone: one line per result. */
-void report_sdpa_table(const result_list *list, FILE *out);
+/* Attention alone: one line per result, from entry number `first` on. */
+void report_sdpa_table(const result_list *list, size_t first, FILE *out);
 
 /* What was left out and why, and figures that spread widely; nothing when there is nothing to say. */
 void report_notes(const result_list *list, FILE *out);

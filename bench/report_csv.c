@@ -18,7 +18,7 @@ static void write_line(const result_list *list, const bench_result *r, FILE *out
     fprintf(out, "%.6g,%.6g,%.6g,%.4g,%.0f,%.0f,%.4g,%.4g,%.4g,%lld,%lld,%lld,", r->fma_peak, r->blas_peak,
             r->read_peak, result_share_of_peak(r), r->workspace_bytes, r->working_set_bytes, r->error_eps, r->error_abs,
             r->error_share, (long long)r->batch, (long long)r->heads, (long long)r->head_dim);
-    fprintf(out, "%.4g,%s,%.7g\n", result_threads_busy(r), r->cold ? "cold" : "hot", r->checksum);
+    fprintf(out, "%.4g,%s,%.7g,%s\n", result_threads_busy(r), r->cold ? "cold" : "hot", r->checksum, r->shape);
 }
 
 bool report_csv(const char *file, const result_list *list) {
@@ -29,7 +29,7 @@ bool report_csv(const char *file, const result_list *list) {
         fputs("kind,d_model,len,engine,dtype,threads,problem,ms_median,ms_min,ms_cpu,ms_setup,spread,repeats,sampled,"
               "sampled_rows,flops,gflops,gflops_best,gbytes_per_s,speed_up,fma_peak_gflops,blas_peak_gflops,"
               "read_peak_gbytes_per_s,share_of_peak,bytes_workspace,bytes_working_set,error_max,error_abs,"
-              "error_share,batch,heads,head_dim,threads_busy,caches,checksum\n",
+              "error_share,batch,heads,head_dim,threads_busy,caches,checksum,shape\n",
               out);
         for (size_t i = 0; i < list->count; i++)
             if (list->item[i].state == RESULT_TIMED)

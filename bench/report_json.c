@@ -57,6 +57,7 @@ static json_t *peaks_json(const peaks *p, int count) {
 static json_t *result_json(const result_list *list, const bench_result *r) {
     json_t *object = json_object();
     set_text(object, "problem", r->problem);
+    json_object_set_new(object, "shape", r->shape[0] ? json_string(r->shape) : json_null());
     set_text(object, "kind", r->chain ? "chain" : "sdpa");
     set_text(object, "engine", r->engine);
     set_text(object, "dtype", dtype_name(r->dtype));

@@ -193,8 +193,8 @@ static double flops_of_problem(const result_list *list, const char *problem) {
 static void print_sdpa_heading(const result_list *list, const bench_result *r, FILE *out) {
     char threads[24], text[24];
     double flops = flops_of_problem(list, r->problem);
-    fprintf(out, "\n%s, %s%s%s\n\n", r->problem, threads_word(r->threads, threads), flops < 0 ? "" : ", ",
-            flops < 0 ? "" : human_flops(flops, text));
+    fprintf(out, "\n%s%s%s, %s%s%s\n\n", r->shape, r->shape[0] ? " " : "", r->problem,
+            threads_word(r->threads, threads), flops < 0 ? "" : ", ", flops < 0 ? "" : human_flops(flops, text));
     fprintf(out, "%-6s %-4s %10s %10s %7s %9s %9s %9s %6s %9s %9s %7s\n", "engine", "type", "median ms", "best ms",
             "spread", "GFLOP/s", "best", "times", "peak", "GB/s", "workspace", "error");
 }
@@ -211,9 +211,9 @@ static void print_sdpa_line(const result_list *list, const bench_result *r, FILE
             three_figures(r->error_eps, c));
 }
 
-void report_sdpa_table(const result_list *list, FILE *out) {
+void report_sdpa_table(const result_list *list, size_t first, FILE *out) {
     const char *problem = "";
-    for (size_t i = 0; i < list->count; i++) {
+    for (size_t i = first; i < list->count; i++) {
         const bench_result *r = &list->item[i];
         if (strcmp(problem, r->problem) != 0) {
             problem = r->problem;
@@ -246,7 +246,7 @@ static void print_name(const bench_result *r, FILE *out) {
     if (r->chain)
         fprintf(out, "%lld x %lld %s", (long long)r->d_model, (long long)r->len, dtype_name(r->dtype));
     else
-        fprintf(out, "%s %s", r->problem, dtype_name(r->dtype));
+        fprintf(out, "%s %s", r->shape[0] ? r->shape : r->problem, dtype_name(r->dtype));
     if (r->chain && r->head_dim != 64)
         fprintf(out, " heads %lld", (long long)r->heads);
     if (r->chain && r->batch != 1)

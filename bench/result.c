@@ -94,6 +94,14 @@ double result_speed_up(const result_list *list, const bench_result *r) {
     return naive && result_gflops(naive) > 0 ? result_gflops(r) / result_gflops(naive) : 0;
 }
 
+void result_set_sizes(bench_result *r, const attn_problem *problem) {
+    r->d_model = problem->q_heads * problem->head_dim;
+    r->len = problem->q_len;
+    r->batch = problem->batch;
+    r->heads = problem->q_heads;
+    r->head_dim = problem->head_dim;
+}
+
 void result_set_peaks(bench_result *r, peaks *p) {
     const peak_rates *rates = &p->all[r->dtype];
     r->fma_peak = rates->fma;

@@ -21,6 +21,7 @@ typedef struct bench_result {
     char note[512]; /* why, when it is not timed */
 
     char problem[256]; /* problem string of the attention */
+    char shape[96];    /* its name in a shape file, "" when it has none */
     bool chain;        /* X -> Z, else attention alone */
     const char *engine;
     attn_dtype dtype;
@@ -81,6 +82,9 @@ const bench_result *result_of_point(const result_list *list, const bench_point *
 
 /* The entry of another engine for the same case, NULL when there is none that was timed. */
 const bench_result *result_of_engine(const result_list *list, const bench_result *r, const char *engine);
+
+/* The sizes of attention alone. */
+void result_set_sizes(bench_result *r, const attn_problem *problem);
 
 /* Takes the ceilings for the result's precision, threads and working set. */
 void result_set_peaks(bench_result *r, peaks *p);

@@ -39,13 +39,14 @@ static const char *fact(const result_file *f, const char *key) {
 
 static void read_point(const result_file *f, size_t i, const json_t *entry, point *p) {
     const json_t *ms = json_object_get(entry, "ms_median"), *spread = json_object_get(entry, "spread");
+    const char *caches = text_of(entry, "caches");
     *p = (point){
         .kind = text_of(entry, "kind"),
         .problem = text_of(entry, "problem"),
         .engine = text_of(entry, "engine"),
         .dtype = text_of(entry, "dtype"),
         .threads = json_integer_value(json_object_get(entry, "threads")),
-        .cold = json_is_true(json_object_get(entry, "cold")),
+        .cold = caches && strcmp(caches, "cold") == 0,
         .sampled = json_is_true(json_object_get(entry, "sampled")),
         .ms = json_number_value(ms),
         .spread = json_is_number(spread) ? json_number_value(spread) : NAN,

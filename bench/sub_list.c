@@ -2,6 +2,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
+#include "shapes.h"
 #include "subcommands.h"
 #include "sweep_plan.h"
 
@@ -36,6 +37,8 @@ int sub_list(const bench_options *options) {
     printf("  best of this CPU: %s\n", peaks_best_isa());
     print_grid("Grid of the sweep", false);
     print_grid("Grid of sweep --full", true);
+    printf("\nShapes of models, for sweep --shapes NAME and as the PROBLEM NAME:SHAPE\n");
+    shapes_print(stdout);
     return 0;
 }
 

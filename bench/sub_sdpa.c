@@ -25,11 +25,7 @@ static bool list_engines(const support_case *c, const bench_options *options, re
             r->engine = engine_name((engine_id)id);
             r->dtype = (attn_dtype)dtype;
             r->threads = options->threads;
-            r->d_model = c->problem.q_heads * c->problem.head_dim;
-            r->len = c->problem.q_len;
-            r->batch = c->problem.batch;
-            r->heads = c->problem.q_heads;
-            r->head_dim = c->problem.head_dim;
+            result_set_sizes(r, &c->problem);
             support_case_print(c, r->problem, sizeof r->problem);
             bool possible = measure_is_possible(c, (engine_id)id, r->dtype, r->threads, r->note, sizeof r->note);
             r->state = possible ? RESULT_TIMED : RESULT_REFUSED;
@@ -105,7 +101,7 @@ int sub_sdpa(const bench_options *options) {
             measure_dtype(c, (attn_dtype)dtype, options, &settings, &ceilings, &list);
         if (!options->quiet)
             report_peaks(&ceilings, 1, text);
-        report_sdpa_table(&list, text);
+        report_sdpa_table(&list, 0, text);
         if (!options->quiet)
             report_notes(&list, text);
         machine_finish(&m, options->quiet ? NULL : text);

@@ -103,12 +103,26 @@ static void write_problem(const sweep_cell *cell, char *text, size_t size) {
              (long long)cell->len, (long long)cell->len, (long long)(cell->d_model / cell->heads));
 }
 
+/* The sizes of a shape, as for attention alone. */
+static void set_shape(const sweep_cell *cell, bench_result *r) {
+    snprintf(r->shape, sizeof r->shape, "%s", cell->shape->name);
+    snprintf(r->problem, sizeof r->problem, "%s", cell->shape->problem);
+    support_case *c = support_case_parse(cell->shape->problem, NULL, 0);
+    if (c)
+        result_set_sizes(r, &c->problem);
+    support_case_free(c);
+}
+
 static bench_result *add_result(sweep *s, const sweep_cell *cell, const char *engine) {
     bench_result *r = result_add(&s->list);
-    r->chain = true;
     r->engine = engine;
     r->dtype = cell->dtype;
     r->threads = cell->threads;
+    if (cell->shape) {
+        set_shape(cell, r);
+        return r;
+    }
+    r->chain = true;
     r->d_model = cell->d_model;
     r->len = cell->len;
     r->batch = cell->batch;
@@ -172,6 +186,15 @@ static bool make_checked_projection(const bench_case *c, const projection_oracle
 /* BLAS engines first: they show soonest whether something is wrong, and caches are cold for all alike. */
 static const engine_id order[] = {ENGINE_BLAS, ENGINE_FUSED, ENGINE_AUTO, ENGINE_CACHE, ENGINE_NAIVE};
 
+/* What a step of a cell is about. */
+static void name_step(const sweep_cell *cell, const char *what, char *text, size_t size) {
+    if (cell->shape)
+        snprintf(text, size, "%s, %s %s", cell->shape->name, what, dtype_name(cell->dtype));
+    else
+        snprintf(text, size, "d_model %lld, length %lld, %s %s", (long long)cell->d_model, (long long)cell->len, what,
+                 dtype_name(cell->dtype));
+}
+
 static void run_engines(sweep *s, const sweep_cell *cell, const bench_case *c, const projection_oracle *oracle) {
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
         if (!(s->plan.engines & ENGINE_BIT(order[i])))
@@ -182,9 +205,13 @@ static void run_engines(sweep *s, const sweep_cell *cell, const bench_case *c, c
             snprintf(r->note, sizeof r->note, "interrupted");
             continue;
         }
-        char step[96];
-        snprintf(step, sizeof step, "d_model %lld, length %lld, %s %s", (long long)cell->d_model, (long long)cell->len,
-                 engine_name(order[i]), dtype_name(cell->dtype));
+        if (cell->shape && !measure_is_possible(c->data->problem_case, order[i], cell->dtype, cell->threads, r->note,
+                                                sizeof r->note)) {
+            r->state = RESULT_REFUSED;
+            continue;
+        }
+        char step[160];
+        name_step(cell, engine_name(order[i]), step, sizeof step);
         progress_show(&s->bar, step);
         measure_settings settings = sweep_cell_settings(&s->plan, cell, order[i], s->options->seed);
         settings.cold = s->options->cold;
@@ -237,12 +264,45 @@ static bool provide_data(sweep *s, const sweep_cell *cell, char *note, size_t si
     return false;
 }
 
+/* False, with the reason of the last, when no engine can do a shape: then its data need not be made. */
+static bool any_is_possible(const sweep *s, const sweep_cell *cell, const support_case *c, char *note, size_t size) {
+    for (int id = 0; id < ENGINE_COUNT; id++)
+        if ((s->plan.engines & ENGINE_BIT(id)) &&
+            measure_is_possible(c, (engine_id)id, cell->dtype, cell->threads, note, size))
+            return true;
+    return false;
+}
+
+/* Attention alone, as attn-bench sdpa. False when the whole cell failed. */
+static bool run_shape(sweep *s, const sweep_cell *cell) {
+    char note[512] = "";
+    support_case *problem_case = support_case_parse(cell->shape->problem, note, sizeof note);
+    support_data data;
+    bool ran = false;
+    if (!problem_case) {
+        add_untimed(s, cell, RESULT_FAILED, note);
+    } else if (!any_is_possible(s, cell, problem_case, note, sizeof note)) {
+        add_untimed(s, cell, RESULT_REFUSED, note);
+    } else if (!support_data_create(&data, problem_case, cell->dtype)) {
+        add_untimed(s, cell, RESULT_LEFT_OUT, "not enough memory for the arrays");
+    } else {
+        bench_case c = {.dtype = cell->dtype, .threads = cell->threads, .data = &data};
+        progress_step(&s->bar, cell->setup);
+        run_engines(s, cell, &c, NULL);
+        support_data_destroy(&data);
+        ran = true;
+    }
+    support_case_free(problem_case);
+    return ran;
+}
+
 /* False when the whole cell was left out or failed. */
 static bool run_cell(sweep *s, const sweep_cell *cell) {
-    char text[128], note[512] = "";
-    snprintf(text, sizeof text, "d_model %lld, length %lld, %s: data", (long long)cell->d_model, (long long)cell->len,
-             dtype_name(cell->dtype));
+    char text[160], note[512] = "";
+    name_step(cell, "data", text, sizeof text);
     progress_show(&s->bar, text);
+    if (cell->shape)
+        return run_shape(s, cell);
     write_problem(cell, text, sizeof text);
     support_case *problem_case = support_case_parse(text, note, sizeof note);
     projection_oracle oracle = {0};
@@ -275,6 +335,7 @@ static bool run_cell(sweep *s, const sweep_cell *cell) {
 
 static void run_cells(sweep *s, double start) {
     const sweep_plan *plan = &s->plan;
+    size_t table = 0; /* first entry of the table that comes next */
     for (int i = 0; i < plan->count; i++) {
         const sweep_cell *cell = &plan->cell[i];
         double end = timing_now() - start + progress_pace(&s->bar) * sweep_cell_seconds(cell);
@@ -292,7 +353,11 @@ static void run_cells(sweep *s, double start) {
         }
         if (i + 1 == plan->count || !sweep_cell_same_table(cell, &plan->cell[i + 1])) {
             progress_hide(&s->bar);
-            report_chain_table(&s->list, &s->list.item[s->list.count - 1], plan->engines, s->text);
+            if (cell->shape)
+                report_sdpa_table(&s->list, table, s->text);
+            else
+                report_chain_table(&s->list, &s->list.item[s->list.count - 1], plan->engines, s->text);
+            table = s->list.count;
             fflush(s->text);
         }
     }

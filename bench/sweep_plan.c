@@ -86,6 +86,49 @@ static void add_cell(sweep_plan *plan, const bench_options *o, const sweep_cell 
     plan->cell[plan->count++] = *cell;
 }
 
+static void set_chain_amounts(sweep_cell *cell) {
+    double n = (double)cell->len, d = (double)cell->d_model;
+    cell->flops = (double)cell->batch * (6 * n * d * d + 4 * n * n * d);
+    cell->row_terms = n * 2 * d / (double)cell->heads;
+    cell->elements = (double)cell->batch * n * d;
+}
+
+static void set_shape_amounts(sweep_cell *cell, const support_case *c) {
+    const attn_problem *p = &c->problem;
+    double heads = (double)p->batch * (double)p->q_heads, kv_heads = (double)p->batch * (double)p->kv_heads;
+    double dims = (double)p->head_dim + (double)p->v_dim, kv_elements = kv_heads * (double)p->kv_len * dims;
+    /* what the library refuses costs nothing */
+    if (attn_problem_flops(p, c->q_lens, c->kv_lens, &cell->flops) != ATTN_OK)
+        cell->flops = 0;
+    cell->len = p->q_len;
+    cell->row_terms = (double)p->kv_len * dims;
+    cell->elements = heads * (double)p->q_len * dims + kv_elements;
+    cell->kv_bytes = kv_elements * (cell->dtype == ATTN_F32 ? sizeof(float) : sizeof(double));
+}
+
+/* Each shape with each number of threads and precision, single alone when none is asked for. */
+static bool add_shapes(sweep_plan *plan, const bench_options *o) {
+    plan->dtypes = o->dtypes ? o->dtypes : 1u << ATTN_F32;
+    for (int i = 0; i < plan->shapes.count; i++) {
+        support_case *c = support_case_parse(plan->shapes.item[i].problem, NULL, 0);
+        if (!c)
+            return false;
+        for (int t = 0; t < plan->threads.count; t++)
+            for (int dtype = 0; dtype < PRECISIONS; dtype++) {
+                if (!(plan->dtypes & 1u << dtype))
+                    continue;
+                sweep_cell cell = {.shape = &plan->shapes.item[i],
+                                   .dtype = (attn_dtype)dtype,
+                                   .threads = (int)plan->threads.item[t],
+                                   .ceilings = t};
+                set_shape_amounts(&cell, c);
+                plan->cell[plan->count++] = cell;
+            }
+        support_case_free(c);
+    }
+    return true;
+}
+
 /* All widths, numbers of threads and lengths of one precision and batch. */
 static void add_cells(sweep_plan *plan, const bench_options *o, const width_list *widths, sweep_cell cell) {
     for (int i = 0; i < widths->count; i++)
@@ -96,12 +139,12 @@ static void add_cells(sweep_plan *plan, const bench_options *o, const width_list
                 cell.ceilings = t;
                 cell.threads = (int)plan->threads.item[t];
                 cell.len = plan->len.item[j];
+                set_chain_amounts(&cell);
                 add_cell(plan, o, &cell);
             }
 }
 
-static void check_count(const sweep_plan *plan, const width_list *widths, const number_list *batch) {
-    double points = (double)PRECISIONS * plan->threads.count * batch->count * widths->count * plan->len.count;
+static void check_count(double points) {
     if (points > SWEEP_MAX_CELLS)
         usage_error("sweep: the lists make %.0f points, more than %d", points, SWEEP_MAX_CELLS);
 }
@@ -109,35 +152,49 @@ static void check_count(const sweep_plan *plan, const width_list *widths, const 
 bool sweep_plan_grid(sweep_plan *plan, const bench_options *o) {
     static const number_list one = {{1}, 1};
     const number_list *batch = o->batch.count ? &o->batch : &one;
+    if (o->shapes &&
+        (o->d_model.count || o->heads.count || o->head_dim.count || o->batch.count || o->len.count || o->full))
+        usage_error(
+            "sweep: --shapes has its own sizes; --d-model, --heads, --head-dim, --batch, --len and --full do not go "
+            "with it");
     *plan = (sweep_plan){.engines = o->engines ? o->engines : ENGINES_DEFAULT};
     plan->threads = o->thread_counts.count ? o->thread_counts : one;
     plan->d_model = o->d_model.count ? o->d_model : o->full ? full_d_model : default_d_model;
     plan->len = o->len.count ? o->len : o->full ? full_len : default_len;
     plan->budget = o->budget > 0 ? o->budget : o->full ? 1800 : 120;
-    width_list *widths = malloc(sizeof *widths);
     plan->cell = calloc(SWEEP_MAX_CELLS, sizeof *plan->cell);
-    if (widths && plan->cell) {
-        make_widths(o, &plan->d_model, widths);
-        check_count(plan, widths, batch);
-        for (int dtype = 0; dtype < PRECISIONS; dtype++)
-            for (int b = 0; b < batch->count; b++)
-                add_cells(plan, o, widths, (sweep_cell){.dtype = (attn_dtype)dtype, .batch = batch->item[b]});
+    if (!plan->cell)
+        return false;
+    if (o->shapes) {
+        shapes_read(o->shapes, &plan->shapes);
+        check_count((double)PRECISIONS * plan->threads.count * plan->shapes.count);
+        return add_shapes(plan, o);
     }
-    bool made = widths && plan->cell;
+    width_list *widths = malloc(sizeof *widths);
+    if (!widths)
+        return false;
+    make_widths(o, &plan->d_model, widths);
+    check_count((double)PRECISIONS * plan->threads.count * batch->count * widths->count * plan->len.count);
+    for (int dtype = 0; dtype < PRECISIONS; dtype++)
+        for (int b = 0; b < batch->count; b++)
+            add_cells(plan, o, widths, (sweep_cell){.dtype = (attn_dtype)dtype, .batch = batch->item[b]});
     free(widths);
-    return made;
+    return true;
 }
 
 bool sweep_cell_same_data(const sweep_cell *a, const sweep_cell *b) {
-    return a->d_model == b->d_model && a->batch == b->batch && a->dtype == b->dtype;
+    return !a->shape && !b->shape && a->d_model == b->d_model && a->batch == b->batch && a->dtype == b->dtype;
 }
 
 bool sweep_cell_same_table(const sweep_cell *a, const sweep_cell *b) {
-    return sweep_cell_same_data(a, b) && a->heads == b->heads && a->threads == b->threads;
+    bool alike = a->shape ? a->shape == b->shape : sweep_cell_same_data(a, b) && a->heads == b->heads;
+    return alike && a->threads == b->threads;
 }
 
 void sweep_plan_free(sweep_plan *plan) {
     free(plan->cell);
+    free(plan->shapes.item);
+    plan->shapes = (shape_list){0};
     plan->cell = NULL;
     plan->count = 0;
 }
@@ -154,29 +211,15 @@ static const double long_run = 1.2;          /* longer library runs are timed on
 static const double half_long_run = 0.4;     /* longer ones than this twice */
 static const double short_cell = 3;          /* of all engines */
 static const double warm_up_limit = 0.05;    /* longer runs need no warm-up but the check */
+static const double library_reading = 5e9;   /* bytes/s of K and V */
 static const double reading_window = 0.03;   /* the reading ceiling: its windows, */
 static const double reading_rate = 1e9;      /* bytes of its memory made and read several times */
 static const double memory_per_second = 5e8; /* elements poisoned and compared on the way */
 
 /* Rows of attention that are checked: fewer where a row is dear. */
-static double oracle_row(const sweep_cell *cell) {
-    return (double)cell->len * 2 * (double)(cell->d_model / cell->heads) * oracle_term;
-}
-
 static int64_t oracle_rows(const sweep_cell *cell) {
-    double row = oracle_row(cell);
-    double rows = 0.02 / row;
+    double rows = 0.02 / (cell->row_terms * oracle_term);
     return rows < 3 ? 3 : rows > 12 ? 12 : (int64_t)rows;
-}
-
-static double chain_flops(const sweep_cell *cell) {
-    double n = (double)cell->len, d = (double)cell->d_model;
-    return (double)cell->batch * (6 * n * d * d + 4 * n * n * d);
-}
-
-/* Elements of X. */
-static double x_elements(const sweep_cell *cell, int64_t len) {
-    return (double)cell->batch * (double)len * (double)cell->d_model;
 }
 
 /* GFLOP/s of the projection loops at a d_model, up to 4096: the best of a few short runs. The textbook loops go down the
@@ -201,24 +244,29 @@ static double loop_gflops(engine_id id, int64_t d_model) {
     return best;
 }
 
+/* Where the loops of a cell are measured: attention goes along memory, as a narrow projection does. */
+static int64_t loops_width(const sweep_cell *cell) {
+    return cell->shape ? 256 : cell->d_model;
+}
+
 /* The rates of the loops for every cell, measured once for each d_model. */
 static void measure_loops(sweep_plan *plan) {
     for (int i = 0; i < plan->count; i++) {
         sweep_cell *cell = &plan->cell[i];
         int j = 0;
-        while (plan->cell[j].d_model != cell->d_model)
+        while (loops_width(&plan->cell[j]) != loops_width(cell))
             j++;
         for (int id = 0; id < ENGINE_COUNT; id++)
             if (engine_is_loops((engine_id)id))
                 cell->loop_gflops[id] =
-                    j < i ? plan->cell[j].loop_gflops[id] : loop_gflops((engine_id)id, cell->d_model);
+                    j < i ? plan->cell[j].loop_gflops[id] : loop_gflops((engine_id)id, loops_width(cell));
     }
 }
 
 /* Check and timed runs of one engine whose run takes `run` seconds. */
 static double engine_seconds(const sweep_plan *plan, const sweep_cell *cell, engine_id id, double run, double row) {
     double check =
-        run + (double)oracle_rows(cell) * oracle_row(cell) + 4 * x_elements(cell, cell->len) / memory_per_second;
+        run + (double)oracle_rows(cell) * cell->row_terms * oracle_term + 4 * cell->elements / memory_per_second;
     bool loops = engine_is_loops(id);
     double timed = fmax(run * (loops ? plan->goal.min_samples : cell->library_samples), plan->goal.floor_seconds);
     return check + timed + (loops ? 8 * row : cell->warm_up ? run : 0);
@@ -233,36 +281,54 @@ static bool first_of_data(const sweep_plan *plan, int i) {
     return true;
 }
 
+static double element_bytes(attn_dtype dtype) {
+    return dtype == ATTN_F32 ? sizeof(float) : sizeof(double);
+}
+
 /* The reading ceiling for the working set of one engine; those of the same size are measured once, which is not known
  * here, so that this is too much rather than too little. */
 static double reading_seconds(const sweep_cell *cell) {
-    double bytes = (cell->dtype == ATTN_F32 ? 4 : 8) *
-                   (3 * (double)cell->d_model * (double)cell->d_model + 4 * x_elements(cell, cell->len));
-    return reading_window + bytes / reading_rate;
+    double weights = cell->shape ? 0 : 3 * (double)cell->d_model * (double)cell->d_model;
+    double elements = weights + (cell->shape ? 1 : 4) * cell->elements;
+    return reading_window + element_bytes(cell->dtype) * elements / reading_rate;
+}
+
+/* Everything that is made before the engines run. */
+static double setup_seconds(const sweep_plan *plan, int i, double library) {
+    const sweep_cell *cell = &plan->cell[i];
+    double d = (double)cell->d_model, seconds = reading_seconds(cell);
+    if (cell->shape)
+        return seconds + cell->elements * random_number;
+    seconds += library / 2 + 9 * d * d * oracle_column;
+    /* W is made for the first length of a d_model and serves all of them; so are the rows of X. */
+    if (!cell->left_out && first_of_data(plan, i))
+        seconds += (3 * d * d + cell->elements / (double)cell->len * (double)plan->len.item[plan->len.count - 1]) *
+                   random_number;
+    return seconds;
+}
+
+/* One run of the library's engines: products, or for few queries the reading of K and V. */
+static double library_seconds(const sweep_cell *cell, const peaks *ceilings) {
+    double rate = 1e9 * library_share * fmax(peaks_blas(&ceilings->all[cell->dtype]), 0.1);
+    return fmax(cell->flops / rate, cell->kv_bytes / library_reading) + call_overhead;
 }
 
 static void estimate(sweep_plan *plan, const peaks *ceilings) {
     for (int i = 0; i < plan->count; i++) {
         sweep_cell *cell = &plan->cell[i];
-        double n = (double)cell->len, d = (double)cell->d_model, gflop = 1e-9 * chain_flops(cell);
-        const peaks *here = &ceilings[cell->ceilings];
-        double library = gflop / (library_share * fmax(peaks_blas(&here->all[cell->dtype]), 0.1)) + call_overhead;
+        double library = library_seconds(cell, &ceilings[cell->ceilings]);
         cell->library_samples = library > long_run ? 1 : library > half_long_run ? 2 : plan->goal.min_samples;
         if (cell->library_samples > plan->goal.min_samples)
             cell->library_samples = plan->goal.min_samples;
         cell->warm_up = library < warm_up_limit;
-        /* W is made for the first length of a d_model and serves all of them; so are the rows of X. */
-        bool first = !cell->left_out && first_of_data(plan, i);
-        cell->setup = library / 2 + 9 * d * d * oracle_column + reading_seconds(cell);
-        if (first)
-            cell->setup += (3 * d * d + x_elements(cell, plan->len.item[plan->len.count - 1])) * random_number;
+        cell->setup = setup_seconds(plan, i, library);
         for (int id = 0; id < ENGINE_COUNT; id++) {
             if (!(plan->engines & ENGINE_BIT(id)))
                 continue;
             double run = library, row = 0;
             if (engine_is_loops((engine_id)id)) {
-                run = gflop / (cell->loop_gflops[id] * cell->threads);
-                row = run / n;
+                run = 1e-9 * cell->flops / (cell->loop_gflops[id] * cell->threads);
+                row = run / fmax((double)cell->len, 1);
                 if (run > plan->loop_seconds)
                     run = fmax(plan->loop_seconds, 4 * row);
             }
@@ -292,7 +358,7 @@ static const struct {
 
 /* Lengths in between, which a hasty sweep can do without: every second one of the list. */
 static bool in_between(const sweep_plan *plan, const sweep_cell *cell) {
-    for (int i = 1; i < plan->len.count; i += 2)
+    for (int i = 1; i < plan->len.count && !cell->shape; i += 2)
         if (plan->len.item[i] == cell->len)
             return true;
     return false;
@@ -324,7 +390,7 @@ static bool fit_levels(sweep_plan *plan, const peaks *ceilings, double allowed, 
 static void leave_out_largest(sweep_plan *plan) {
     sweep_cell *largest = NULL;
     for (int i = 0; i < plan->count; i++)
-        if (!plan->cell[i].left_out && (!largest || chain_flops(&plan->cell[i]) > chain_flops(largest)))
+        if (!plan->cell[i].left_out && (!largest || plan->cell[i].flops > largest->flops))
             largest = &plan->cell[i];
     largest->left_out = true;
 }

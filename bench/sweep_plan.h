@@ -6,10 +6,13 @@
 #include "measure.h"
 #include "options.h"
 #include "peaks.h"
+#include "shapes.h"
 
-/* One point of the grid with all engines. */
+/* One point of the grid with all engines: a chain, or the attention of a shape. */
 typedef struct sweep_cell {
-    int64_t d_model, heads, batch, len; /* the head size is d_model / heads */
+    const shape *shape;                          /* NULL = a chain; its sizes are not below then */
+    int64_t d_model, heads, batch, len;          /* the head size is d_model / heads */
+    double flops, row_terms, elements, kv_bytes; /* multiply-adds of a checked row; elements of X or of all arguments */
     attn_dtype dtype;
     int threads;
     int ceilings;                     /* number of its threads in the plan's list */
@@ -26,9 +29,11 @@ typedef struct sweep_cell {
 #define SWEEP_MAX_CELLS 20000
 
 typedef struct sweep_plan {
-    sweep_cell *cell; /* in the order of the run: precision, batch, d_model and heads, threads, length */
+    sweep_cell *cell; /* in the order of the run: precision, batch, d_model and heads, threads, length; or shape,
+                         threads, precision */
     int count;
     number_list threads, d_model, len;
+    shape_list shapes;
     unsigned engines, dtypes;
     double budget, seconds; /* allowed; estimated for what is not left out */
     timing_goal goal;
@@ -46,7 +51,7 @@ void sweep_plan_fit(sweep_plan *plan, const peaks *ceilings, double used);
 
 /* True for cells that share X and W. */
 bool sweep_cell_same_data(const sweep_cell *a, const sweep_cell *b);
-/* True for cells that differ in length only: those of one table. */
+/* True for cells of one table: chains that differ in length only, one shape in both precisions. */
 bool sweep_cell_same_table(const sweep_cell *a, const sweep_cell *b);
 
 /* Cells that are not left out. */

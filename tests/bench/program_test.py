@@ -28,7 +28,7 @@ RESULT_FIELDS = (
     "problem kind engine dtype threads d_model len ms_median ms_min ms_cpu ms_setup spread repeats sampled "
     "sampled_rows flops gflops gflops_best gbytes_per_s speed_up fma_peak_gflops blas_peak_gflops "
     "read_peak_gbytes_per_s share_of_peak bytes_workspace bytes_working_set error_max error_abs error_share "
-    "batch heads head_dim threads_busy caches checksum"
+    "batch heads head_dim threads_busy caches checksum shape"
 ).split()
 MACHINE_FIELDS = "cores instruction_set date blas blas_name blas_version blas_core threads library compiler versions".split()
 
@@ -537,6 +537,61 @@ class ProgramTest(unittest.TestCase):
                 page = text.read()
             self.assertNotIn("<svg", page)
             self.check_page(page)
+
+    def write_shapes(self, text):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = os.path.join(folder.name, "tiny.shapes")
+        with open(path, "w", encoding="utf-8") as out:
+            out.write(text)
+        return path
+
+    def test_sweep_over_a_shape_file(self):
+        path = self.write_shapes("# Tiny model\n\none  h2q5k7d3,causal,br # the first\n\ttwo\tb2h4/2q1k9d8v5\r\nthree q3d4,want=weights")
+        done = run("sweep", "--shapes", path, "--engine", "cache,blas,fused", "--dtype", "f64", "--threads", "2", "--budget", "60",
+                   "--json", "-")
+        self.assert_ends(done, 0)
+        report = json.loads(done.stdout)
+        found = {(r["shape"], r["problem"], r["engine"], r["dtype"], r["threads"]) for r in report["results"]}
+        self.assertEqual(found, {(name, problem, engine, "f64", 2)
+                                 for name, problem, engines in (("tiny:one", "h2q5k7d3,causal,br", ("cache", "blas", "fused")),
+                                                                ("tiny:two", "b2h4/2q1k9d8v5", ("cache", "blas", "fused")),
+                                                                ("tiny:three", "q3d4,want=weights", ("blas",)))
+                                 for engine in engines})
+        for r in report["results"]:
+            self.assertEqual(r["kind"], "sdpa")
+            self.assertLessEqual(r["error_share"], 1)
+        two = next(r for r in report["results"] if r["shape"] == "tiny:two")
+        self.assertEqual((two["batch"], two["heads"], two["head_dim"], two["len"], two["flops"]), (2, 4, 8, 1, 2 * 2 * 4 * 9 * 13))
+        self.assertEqual({(r["engine"], r["state"]) for r in report["not_timed"]}, {("cache", "refused"), ("fused", "refused")})
+        self.assertIn("tiny:two b2h4/2q1k9d8v5, 2 threads", done.stderr)
+
+    def test_shapes_of_models(self):
+        text = run("list").stdout
+        names = re.findall(r"(?m)^  ([\w-]+): \S", text)
+        self.assertEqual(names, ["bert-base", "gpt-2", "llama-3-8b", "llama-7b", "vit-l", "whisper"])
+        shapes = re.findall(r"(?m)^    (\S+) +([bq]\S+)$", text)
+        self.assertGreaterEqual(len(shapes), 25)
+        for shape, problem in shapes:
+            self.assert_ends(run("explain", problem), 0)
+        by_name, by_problem = (run("explain", p) for p in ("llama-3-8b:decode-8192", "b1h32/8q1k8192d128,causal,br"))
+        self.assert_ends(by_name, 0)
+        self.assertEqual(by_name.stdout, by_problem.stdout)
+
+    def test_mistakes_in_shapes(self):
+        for text, words in (("", "no shape in it"), ("# nothing\n", "no shape in it"), ("q4d8", "line 1: a name"),
+                            ("one q4d8\none q4d8", "line 2: a second shape of the name one"), ("\n\none q4", "line 3: problem 'q4': at the end"),
+                            ("a/b q4d8", "line 1: a name"), ("one q4d8 two", "line 1: a name"), ("x" * 50 + " q4d8", "more than 40"),
+                            ("one q4d8," + "x" * 300, "more than 255")):
+            done = run("sweep", "--shapes", self.write_shapes(text))
+            self.assert_ends(done, 2)
+            self.assertEqual((done.stdout, done.stderr.count("\n")), ("", 1))
+            self.assertIn(words, done.stderr)
+        for arguments in (["sweep", "--shapes", "/no/file"], ["sweep", "--shapes", HERE], ["sweep", "--shapes", "gpt-2", "--len", "4"],
+                          ["sweep", "--shapes", "gpt-2", "--full"], ["explain", "gpt-2:nothing"], ["explain", "gpt-9:decode-256"]):
+            done = run(*arguments)
+            self.assert_ends(done, 2)
+            self.assertEqual((done.stdout, done.stderr.count("\n")), ("", 1))
 
     def test_sampled_rows_are_marked(self):
         # Whether loops of this size are sampled is for the machine to say; a mark and a count go with it, or neither.
