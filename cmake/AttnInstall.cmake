@@ -62,5 +62,8 @@ if(TARGET attn_weights)
 endif()
 
 if(ATTN_BUILD_BENCH AND TARGET attn-bench)
+  # The program finds the library from where it stands.
+  file(RELATIVE_PATH ATTN_BIN_TO_LIB ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+  set_target_properties(attn-bench PROPERTIES INSTALL_RPATH $<IF:$<PLATFORM_ID:Darwin>,@loader_path,$ORIGIN>/${ATTN_BIN_TO_LIB})
   install(TARGETS attn-bench)
 endif()

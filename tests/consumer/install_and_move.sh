@@ -31,6 +31,12 @@ case " $* " in
 *' attn_weights '*) require include/attn/weights.h ;;
 *) test ! -e "$moved/include/attn/weights.h" || { echo 'installed without its library: attn/weights.h'; exit 1; } ;;
 esac
+# The program finds its library and its shapes from where it stands.
+if test -e "$moved/bin/attn-bench"; then
+    require share/man/man1/attn-bench.1
+    env -u LD_LIBRARY_PATH "$moved/bin/attn-bench" list >"$WORK/list.log"
+    grep -q '^  llama-7b: ' "$WORK/list.log" || { echo 'attn-bench does not find its shapes'; exit 1; }
+fi
 for place in "$build" "$source" "$first"; do
     if grep -rlF "$place" "$moved" --include='*.cmake' --include='*.pc' --include='*.h'; then
         echo "the files above hold the path $place"
