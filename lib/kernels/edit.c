@@ -29,8 +29,6 @@ void KERNEL(add_bias)(int64_t n, const real *b, real *s) {
         vec_store_part(s + i, n - i, biased(vec_load_part(s + i, n - i, 0), vec_load_part(b + i, n - i, 0)));
 }
 
-/* As many doubles as a vec has lanes. */
-typedef double doubles __attribute__((vector_size(LANES * sizeof(double))));
 typedef int64_t doubles_bits __attribute__((vector_size(LANES * sizeof(double))));
 
 /* s less slope * |distance - j| for the lanes j = first, first + 1, ...; the distance is rounded to real last. */

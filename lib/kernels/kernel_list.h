@@ -16,6 +16,8 @@
     void KERNEL_OF(softmax_tile, isa)(int64_t rows, int64_t cols, real * s, int64_t ld, real * row_max,                \
                                       real * row_sum, real * rescale);                                                 \
     void KERNEL_OF(scale_rows, isa)(int64_t rows, int64_t cols, real * o, int64_t ld, const real *factor);             \
+    void KERNEL_OF(scaled, isa)(int64_t n, real factor, const real *x, real *y);                                       \
+    void KERNEL_OF(transpose, isa)(int64_t rows, int64_t cols, const real *x, int64_t ldx, real *y, int64_t ldy);      \
     bool KERNEL_OF(all_finite, isa)(int64_t rows, int64_t cols, const real *x, int64_t ld);                            \
     void KERNEL_OF(dot_rows, isa)(int64_t keys, int64_t dim, real scale, const real *q, const real *k, int64_t ld,     \
                                   real *s);                                                                            \

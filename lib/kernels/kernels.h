@@ -35,6 +35,12 @@ typedef struct REAL(attn_kernels) {
     /* o[i][:] *= factor[i] (rows x cols, row stride ld); rows of factor 1 are left alone bit for bit. */
     void (*scale_rows)(int64_t rows, int64_t cols, real *o, int64_t ld, const real *factor);
 
+    /* y[i] = factor * x[i]; x == y is allowed. */
+    void (*scaled)(int64_t n, real factor, const real *x, real *y);
+
+    /* y[j][i] = x[i][j] for rows x cols elements of x (row strides ldx and ldy). */
+    void (*transpose)(int64_t rows, int64_t cols, const real *x, int64_t ldx, real *y, int64_t ldy);
+
     /* True when no element of x (rows x cols, row stride ld) is NaN or infinite. */
     bool (*all_finite)(int64_t rows, int64_t cols, const real *x, int64_t ld);
 

@@ -1,4 +1,4 @@
-/* Kernels over rows of a matrix: scale_rows, all_finite, dot_rows, weighted_rows, and add.
+/* Kernels over rows of a matrix: scale_rows, scaled, all_finite, dot_rows, weighted_rows, and add.
  *
  * Blocks of rows or columns only share loads and hide latencies: every result takes its terms in an order of its own,
  * the same in a full block, in what remains, and in a tail.
@@ -9,17 +9,18 @@
  * latency 4. */
 #define BLOCK 8
 
+void KERNEL(scaled)(int64_t n, real factor, const real *x, real *y) {
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        vec_store(y + i, factor * vec_load(x + i));
+    if (i < n)
+        vec_store_part(y + i, n - i, factor * vec_load_part(x + i, n - i, 0));
+}
+
 void KERNEL(scale_rows)(int64_t rows, int64_t cols, real *o, int64_t ld, const real *factor) {
-    for (int64_t i = 0; i < rows; i++) {
-        real *row = o + i * ld;
-        if (factor[i] == 1)
-            continue;
-        int64_t c = 0;
-        for (; c + LANES <= cols; c += LANES)
-            vec_store(row + c, vec_load(row + c) * factor[i]);
-        for (; c < cols; c++)
-            row[c] *= factor[i];
-    }
+    for (int64_t i = 0; i < rows; i++)
+        if (factor[i] != 1)
+            KERNEL(scaled)(cols, factor[i], o + i * ld, o + i * ld);
 }
 
 bool KERNEL(all_finite)(int64_t rows, int64_t cols, const real *x, int64_t ld) {

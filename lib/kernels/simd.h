@@ -52,7 +52,7 @@
 /* Inlined even where the optimiser would not: the helpers below take and return registers. */
 #define INLINE static inline __attribute__((always_inline))
 
-#define LANES (VEC_BYTES / (int)sizeof(real))
+#define LANES (VEC_BYTES * 8 / ATTN_REAL_BITS)
 
 #if ATTN_REAL_BITS == 32
 typedef uint32_t lane_bits;
@@ -67,6 +67,9 @@ typedef lane_bits vec_bits __attribute__((vector_size(VEC_BYTES)));
 /* What comparisons give: all ones or 0. */
 typedef lane_truth vec_truth __attribute__((vector_size(VEC_BYTES)));
 typedef real vec_in_memory __attribute__((vector_size(VEC_BYTES), aligned(sizeof(real)), may_alias));
+
+/* As many doubles as a vec has lanes. */
+typedef double doubles __attribute__((vector_size(LANES * sizeof(double))));
 
 /* The intrinsic of this instruction set and precision: INTRINSIC(fmadd) is _mm256_fmadd_ps and the like. */
 #if defined(ATTN_KERNEL_ISA_AVX2)
@@ -214,6 +217,41 @@ INLINE real vec_largest(vec v) {
         for (int i = 0; i < half; i++)
             u.lane[i] = u.lane[i] > u.lane[i + half] ? u.lane[i] : u.lane[i + half];
     return u.lane[0];
+}
+
+/* a[0] b[0] a[1] b[1] ... from the lower halves of two vectors, and from the upper ones. */
+#if LANES == 2
+#define VEC_ZIP_LOW(a, b) __builtin_shufflevector(a, b, 0, 2)
+#define VEC_ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 1, 3)
+#elif LANES == 4
+#define VEC_ZIP_LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define VEC_ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#elif LANES == 8
+#define VEC_ZIP_LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define VEC_ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#else
+#define VEC_ZIP_LOW(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define VEC_ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#endif
+
+/* In lane i the largest lane of v[i], for vectors without NaN; v is used up. */
+INLINE vec vec_largest_of_each(vec *v) {
+#pragma GCC unroll 16
+    for (int half = LANES / 2; half > 0; half /= 2)
+#pragma GCC unroll 16
+        for (int i = 0; i < half; i++)
+            v[i] = vec_max(VEC_ZIP_LOW(v[i], v[i + half]), VEC_ZIP_HIGH(v[i], v[i + half]));
+    return v[0];
+}
+
+/* In lane i the sum of the lanes of v[i]; v is used up. */
+INLINE vec vec_sum_of_each(vec *v) {
+#pragma GCC unroll 16
+    for (int half = LANES / 2; half > 0; half /= 2)
+#pragma GCC unroll 16
+        for (int i = 0; i < half; i++)
+            v[i] = VEC_ZIP_LOW(v[i], v[i + half]) + VEC_ZIP_HIGH(v[i], v[i + half]);
+    return v[0];
 }
 
 #endif

@@ -14,6 +14,7 @@ typedef REAL(attn_kernels) kernel_table;
     {                                                                                                                  \
         .exp = KERNEL_OF(exp, isa), .softmax_row = KERNEL_OF(softmax_row, isa),                                        \
         .softmax_tile = KERNEL_OF(softmax_tile, isa), .scale_rows = KERNEL_OF(scale_rows, isa),                        \
+        .scaled = KERNEL_OF(scaled, isa), .transpose = KERNEL_OF(transpose, isa),                                      \
         .all_finite = KERNEL_OF(all_finite, isa), .dot_rows = KERNEL_OF(dot_rows, isa),                                \
         .weighted_rows = KERNEL_OF(weighted_rows, isa), .add = KERNEL_OF(add, isa),                                    \
         .softcap = KERNEL_OF(softcap, isa), .add_bias = KERNEL_OF(add_bias, isa),                                      \

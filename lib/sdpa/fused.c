@@ -1,5 +1,7 @@
 /* Tiles of queries and keys with an online softmax: a block of rows goes over the keys tile by tile, its output
- * accumulating, and no more than one tile of scores exists per thread. */
+ * accumulating, and no more than one tile of scores exists per thread. A tile of keys is prepared once for all rows and
+ * heads of the block. */
+#include <string.h>
 #include <tgmath.h>
 
 #include "blas/blas.h"
@@ -8,14 +10,24 @@
 
 /* The rows of a block while they go over the keys: `heads` query heads x `rows` queries, dense, heads outermost. */
 typedef struct query_block {
-    attn_tiles tiles;
+    attn_share share;
     int64_t head0, heads;
     int64_t row0, rows;
     real *s;                           /* a tile of scores of one head */
     real *o;                           /* output before the division, heads x rows x v_dim */
     real *row_max, *row_sum, *rescale; /* heads x rows */
+    real *packed_keys, *packed_values; /* of a tile */
     real *clean;                       /* a tile of values */
+    bool cleaning;                     /* non-finite values are kept from rows that do not see them */
 } query_block;
+
+/* Keys begin .. end-1, which the rows of a block read together: where they are and how far apart. */
+typedef struct key_tile {
+    int64_t begin, end;
+    bool transposed;
+    const real *k, *v;
+    int64_t k_row, v_row;
+} key_tile;
 
 static query_block block_with_workspace(const attn_call *call, int worker) {
     const attn_plan *plan = call->plan;
@@ -26,55 +38,153 @@ static query_block block_with_workspace(const attn_call *call, int worker) {
         .row_max = attn_ledger_grant(ledger, call->workspace, plan->pieces.row_max, worker),
         .row_sum = attn_ledger_grant(ledger, call->workspace, plan->pieces.row_sum, worker),
         .rescale = attn_ledger_grant(ledger, call->workspace, plan->pieces.rescale, worker),
+        .packed_keys = attn_ledger_grant(ledger, call->workspace, plan->pieces.packed_keys, worker),
+        .packed_values = attn_ledger_grant(ledger, call->workspace, plan->pieces.packed_values, worker),
         .clean = attn_ledger_grant(ledger, call->workspace, plan->pieces.clean_values, worker),
     };
 }
 
-/* One tile of one head of the block: scores, hidden keys, softmax step, products with V. */
+/* ---- Over the keys ---- */
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+static void copy_rows(const attn_call *call, int64_t rows, int64_t cols, const real *from, int64_t ld, real *to) {
+    for (int64_t i = 0; i < rows; i++)
+        call->kernels->scaled(cols, 1, from + i * ld, to + i * cols);
+}
+
+/* Asks for rows that a product will read a few microseconds later: short sequences come from memory each in turn, and the
+ * products wait for each line. 6 % at length 128. */
+static void fetch_rows(int64_t rows, int64_t cols, const real *x, int64_t ld) {
+    enum { LINE = 64 / sizeof(real) };
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t c = 0; c < cols; c += LINE)
+            __builtin_prefetch(x + i * ld + c, 0, 2);
+}
+
+/* Where the block finds these keys and their values: in the caller's arrays, or packed for products without packing. */
+static key_tile prepare_keys(const attn_call *call, const attn_task *task, const query_block *block,
+                             attn_key_range keys) {
+    const attn_problem *p = &call->plan->problem;
+    attn_head arrays = attn_head_at(call, task, block->head0);
+    key_tile tile = {.begin = keys.begin, .end = keys.end, .k_row = arrays.k_row, .v_row = arrays.v_row};
+    tile.k = arrays.k != NULL ? arrays.k + keys.begin * arrays.k_row : NULL;
+    tile.v = arrays.v != NULL ? arrays.v + keys.begin * arrays.v_row : NULL;
+    if (block->share.few_queries || !call->plan->shape.packed)
+        return tile;
+    fetch_rows(keys.end - keys.begin, p->v_dim, tile.v, tile.v_row);
+    if (call->scale != 0) {
+        call->kernels->transpose(keys.end - keys.begin, p->head_dim, tile.k, tile.k_row, block->packed_keys,
+                                 call->plan->shape.keys);
+        tile.k = block->packed_keys;
+        tile.k_row = call->plan->shape.keys;
+        tile.transposed = true;
+    }
+    if (tile.v_row != p->v_dim && p->v_dim > 0) {
+        copy_rows(call, keys.end - keys.begin, p->v_dim, tile.v, tile.v_row, block->packed_values);
+        tile.v = block->packed_values;
+        tile.v_row = p->v_dim;
+    }
+    return tile;
+}
+
+/* s = scale Q K^T; exactly 0, without reading K, when the scale is 0. */
+static void scores(const attn_call *call, const query_block *block, const attn_head *arrays, const key_tile *keys,
+                   const attn_tile *tile) {
+    if (call->scale == 0)
+        attn_tile_scores(call, arrays, tile);
+    else if (block->share.few_queries)
+        attn_short_scores(call, arrays, tile);
+    else
+        attn_gemm(false, !keys->transposed, tile->rows, tile->keys, call->plan->problem.head_dim, call->scale,
+                  arrays->q + tile->row0 * arrays->q_row, arrays->q_row,
+                  keys->k + (tile->key0 - keys->begin) * (keys->transposed ? 1 : keys->k_row), keys->k_row, 0, tile->s,
+                  tile->ld);
+}
+
+/* One tile of one head of the block: scores, hidden keys, softmax step, product with V. */
 static void tile_step(const attn_call *call, const attn_task *task, const query_block *block, int64_t head,
-                      attn_tile *tile, bool cleaning) {
+                      const key_tile *keys, const attn_tile *tile) {
     int64_t v_dim = call->plan->problem.v_dim;
-    int64_t state = head * block->rows;
+    int64_t state = head * block->rows + tile->row0 - block->row0;
     real *o = block->o + state * v_dim;
     attn_head arrays = attn_head_at(call, task, block->head0 + head);
-    if (block->tiles.few_queries && call->scale != 0)
-        attn_short_scores(call, &arrays, tile);
-    else
-        attn_tile_scores(call, &arrays, tile);
+    scores(call, block, &arrays, keys, tile);
     attn_tile_edit(call, &arrays, &task->member, tile);
-    if (cleaning)
+    if (block->cleaning)
         attn_tile_clean(call, &arrays, tile, block->clean, o, v_dim);
     call->kernels->softmax_tile(tile->rows, tile->keys, tile->s, tile->ld, block->row_max + state,
                                 block->row_sum + state, block->rescale + state);
     if (v_dim == 0)
         return; /* only lse is wanted, and there may be no V to point at */
     call->kernels->scale_rows(tile->rows, v_dim, o, v_dim, block->rescale + state);
-    const real *v = cleaning ? block->clean : arrays.v + tile->key0 * arrays.v_row;
-    int64_t v_row = cleaning ? v_dim : arrays.v_row;
-    if (block->tiles.few_queries)
+    const real *v = block->cleaning ? block->clean : keys->v + (tile->key0 - keys->begin) * keys->v_row;
+    int64_t v_row = block->cleaning ? v_dim : keys->v_row;
+    if (block->share.few_queries)
         attn_short_combine(call, tile, v, v_row, o);
     else
         attn_gemm(false, false, tile->rows, v_dim, tile->keys, 1, tile->s, tile->ld, v, v_row, 1, o, v_dim);
 }
 
-/* Takes the block over its visible keys; with `cleaning` non-finite values are kept from rows that do not see them. */
-static void go_over_keys(const attn_call *call, const attn_task *task, const query_block *block, bool cleaning) {
+/* Rows of one head over the keys of a tile: nothing where all are hidden, in strips where some are, since a strip leaves
+ * out the keys that none of its rows sees. */
+static void rows_step(const attn_call *call, const attn_task *task, const query_block *block, int64_t head,
+                      const key_tile *keys, attn_tile tile) {
+    const attn_member *member = &task->member;
+    int64_t strip = call->plan->shape.strip;
+    attn_key_range seen = attn_block_keys(member, tile.row0, tile.rows);
+    int64_t begin = larger(keys->begin, seen.begin), end = smaller(keys->end, seen.end);
+    if (begin >= end)
+        return;
+    tile.key0 = begin;
+    tile.keys = end - begin;
+    if (block->share.few_queries || tile.rows <= strip ||
+        attn_tile_visible(member, tile.row0, tile.rows, begin, end - begin)) {
+        tile_step(call, task, block, head, keys, &tile);
+        return;
+    }
+    int64_t rows_end = tile.row0 + tile.rows;
+    for (; tile.row0 < rows_end; tile.row0 += strip) {
+        tile.rows = smaller(strip, rows_end - tile.row0);
+        rows_step(call, task, block, head, keys, tile);
+    }
+}
+
+/* Takes the block over its visible keys. Tiles begin at multiples of their size, in rows and keys: where the block begins
+ * and ends changes no result. */
+static void go_over_keys(const attn_call *call, const attn_task *task, const query_block *block) {
+    int64_t tile_rows = block->share.tile_rows, tile_keys = block->share.tile_keys;
     int64_t rows = block->heads * block->rows;
     for (int64_t i = 0; i < rows; i++) {
         block->row_max[i] = -(real)INFINITY;
         block->row_sum[i] = 0;
     }
-    for (int64_t i = 0; i < rows * call->plan->problem.v_dim; i++)
-        block->o[i] = 0;
+    for (int64_t head = 0; head < block->heads; head++) {
+        attn_head arrays = attn_head_at(call, task, block->head0 + head);
+        fetch_rows(block->rows, call->plan->problem.head_dim, arrays.q + block->row0 * arrays.q_row, arrays.q_row);
+    }
+    memset(block->o, 0, (size_t)(rows * call->plan->problem.v_dim) * sizeof *block->o);
     attn_key_range seen = attn_block_keys(&task->member, block->row0, block->rows);
-    for (int64_t key0 = seen.begin; key0 < seen.end; key0 += block->tiles.keys) {
-        int64_t keys = seen.end - key0 < block->tiles.keys ? seen.end - key0 : block->tiles.keys;
-        attn_tile tile = {
-            .s = block->s, .ld = keys, .row0 = block->row0, .rows = block->rows, .key0 = key0, .keys = keys};
+    for (int64_t begin = seen.begin, end; begin < seen.end; begin = end) {
+        end = smaller((begin / tile_keys + 1) * tile_keys, seen.end);
+        key_tile keys = prepare_keys(call, task, block, (attn_key_range){begin, end});
+        attn_tile tile = {.s = block->s, .ld = smaller(tile_keys, call->plan->problem.kv_len)};
         for (int64_t head = 0; head < block->heads; head++)
-            tile_step(call, task, block, head, &tile, cleaning);
+            for (int64_t i = 0; i < block->rows; i += tile_rows) {
+                tile.row0 = block->row0 + i;
+                tile.rows = smaller(tile_rows, block->rows - i);
+                rows_step(call, task, block, head, &keys, tile);
+            }
     }
 }
+
+/* ---- The finished block ---- */
 
 /* True when a row that is neither empty nor NaN as a whole has a non-finite element: then a hidden value may have got
  * in. */
@@ -101,63 +211,47 @@ static void finish(const attn_call *call, const attn_task *task, const query_blo
                 attn_clear_rows(call, &arrays, block->row0 + i, 1);
                 continue;
             }
-            const real *o = block->o + state * v_dim;
-            real *out = arrays.out + (block->row0 + i) * arrays.out_row;
             attn_divisor divisor = attn_with_sink(call, &arrays, block->row_max[state], sum);
-            for (int64_t c = 0; c < v_dim; c++)
-                out[c] = o[c] * divisor.factor / divisor.sum;
+            call->kernels->scaled(v_dim, divisor.factor / divisor.sum, block->o + state * v_dim,
+                                  arrays.out + (block->row0 + i) * arrays.out_row);
             if (arrays.lse != NULL)
                 arrays.lse[(block->row0 + i) * arrays.lse_row] = block->row_max[state] + log(sum);
         }
     }
 }
 
-static void run_block(const attn_call *call, const attn_task *task, const query_block *block) {
-    go_over_keys(call, task, block, false);
-    if (suspicious(call, block))
-        go_over_keys(call, task, block, true);
+static void run_block(const attn_call *call, const attn_task *task, query_block *block) {
+    go_over_keys(call, task, block);
+    if (suspicious(call, block)) {
+        block->cleaning = true;
+        go_over_keys(call, task, block);
+    }
     finish(call, task, block);
 }
 
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-
-/* A share of a key head is a query head and a block of rows of the buffer, later blocks first: under a causal mask they
- * are the longest. With few queries a share is as many whole query heads as fit a block, and the last shares are empty.
- */
+/* A share of a key head is a few query heads and a block of rows of the buffer, later blocks first: under a causal mask
+ * they are the longest. Few queries make fewer shares, and the last ones are empty. */
 void attn_fused_task(const attn_call *call, int worker, const attn_task *task) {
     const attn_plan *plan = call->plan;
-    int64_t group = attn_group(call);
-    int64_t first_head = task->kv_head * group;
+    const attn_member *member = &task->member;
+    attn_share share = attn_share_of(plan, member);
+    int64_t blocks =
+        share.few_queries ? 1 : plan->problem.q_len / plan->block_rows + (plan->problem.q_len % plan->block_rows != 0);
+    int64_t head0 = task->share / blocks * share.heads;
+    if (head0 >= attn_group(call))
+        return;
     query_block block = block_with_workspace(call, worker);
-    block.tiles = attn_choose_tiles(plan, &task->member);
-    int64_t q_len = task->member.q_len;
-    if (block.tiles.few_queries) {
-        int64_t head0 = task->share * block.tiles.heads;
-        if (head0 >= group)
-            return;
-        block.head0 = first_head + head0;
-        block.heads = smaller(block.tiles.heads, group - head0);
-        block.rows = q_len;
-        for (int64_t head = 0; head < block.heads; head++) {
-            attn_head arrays = attn_head_at(call, task, block.head0 + head);
-            attn_clear_rows(call, &arrays, q_len, task->member.q_rows - q_len);
-        }
-    } else {
-        int64_t blocks = plan->tasks_per_head / group;
-        block.head0 = first_head + task->share / blocks;
-        block.heads = 1;
-        block.row0 = (blocks - 1 - task->share % blocks) * plan->block_rows;
-        /* rows of the buffer, then those of them that are valid; either may be none */
-        int64_t buffer_end = larger(block.row0, smaller(block.row0 + plan->block_rows, task->member.q_rows));
-        int64_t end = larger(block.row0, smaller(buffer_end, q_len));
-        block.rows = end - block.row0;
-        attn_head arrays = attn_head_at(call, task, block.head0);
+    block.share = share;
+    block.head0 = task->kv_head * attn_group(call) + head0;
+    block.heads = smaller(share.heads, attn_group(call) - head0);
+    block.row0 = (blocks - 1 - task->share % blocks) * share.rows;
+    /* rows of the buffer, then those of them that are valid; either may be none */
+    int64_t buffer_end =
+        share.few_queries ? member->q_rows : larger(block.row0, smaller(block.row0 + share.rows, member->q_rows));
+    int64_t end = larger(block.row0, smaller(buffer_end, member->q_len));
+    block.rows = end - block.row0;
+    for (int64_t head = 0; head < block.heads; head++) {
+        attn_head arrays = attn_head_at(call, task, block.head0 + head);
         attn_clear_rows(call, &arrays, end, buffer_end - end);
     }
     if (block.rows > 0)

@@ -10,22 +10,21 @@
 #include "blas/blas.h"
 #include "sdpa/plan.h"
 
-/* Tiles of the fused engine: 2-core Zen 3, OpenBLAS 0.3.21 core Zen, 2026-11-30, `attn-bench sdpa b1h12q2048k2048d64 --engine
- * fused`; lib/kernels/LADDER.md tells what was tried. The other numbers are reasoned, not measured. */
 enum {
-    BLOCK_ROWS = 256,        /* queries in a block */
-    BLOCK_ROWS_AVX512 = 128, /* the same where BLAS has AVX-512 kernels */
-    TILE_KEYS = 512,         /* keys in a tile, while a row of V stays below WIDE_VALUES */
-    TILE_KEYS_WIDE = 256,    /* keys in a tile from there on */
-    WIDE_VALUES = 256,       /* elements */
-    FEW_QUERIES = 8,         /* up to here own loops are as fast as a product: both wait for K and V */
-    FEW_KEYS = 32,           /* up to 32 x 32 scores the calls cost more than the products */
-    LEAST_FLOPS = 1000000,   /* for a thread: some 20 microseconds, a few times what starting it costs */
-    FEW_TILE_KEYS = 256,     /* K and V of a tile stay in a second-level cache of 512 KiB at head size 128 in float */
+    FEW_QUERIES = 8,       /* up to here own loops are as fast as a product: both wait for K and V */
+    FEW_KEYS = 32,         /* up to 32 x 32 scores the calls cost more than the products */
+    FEW_TILE_KEYS = 256,   /* K and V of a tile stay in a second-level cache of 512 KiB at head size 128 in float */
+    NAIVE_BLOCK_ROWS = 64, /* without tiles a block only shares out the work */
+    LEAST_FLOPS = 1000000, /* for a thread: some 20 microseconds, a few times what starting it costs */
+    BLOCKS_PER_THREAD = 4, /* so that no thread waits long for the last one */
 };
 
 static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
 }
 
 static int64_t blocks_of(int64_t length, int64_t block) {
@@ -36,35 +35,52 @@ static int64_t group_of(const attn_problem *problem) {
     return problem->kv_heads > 0 ? problem->q_heads / problem->kv_heads : 0;
 }
 
-/* Keys of a tile by the size of a row of V; what tiles and workspace agree on. */
-static int64_t tile_keys(const attn_problem *problem) {
-    return problem->v_dim < WIDE_VALUES ? TILE_KEYS : TILE_KEYS_WIDE;
-}
-
-static int64_t block_rows(void) {
-    static const char *const avx512_cores[] = {"SkylakeX", "Cooperlake", "SapphireRapids"};
-    attn_blas_info blas = {.struct_size = sizeof blas};
-    if (attn_blas_get_info(&blas) == ATTN_OK)
-        for (size_t i = 0; i < sizeof avx512_cores / sizeof *avx512_cores; i++)
-            if (strcmp(blas.core, avx512_cores[i]) == 0)
-                return BLOCK_ROWS_AVX512;
-    return BLOCK_ROWS;
-}
-
-attn_tiles attn_choose_tiles(const attn_plan *plan, const attn_member *member) {
-    const attn_problem *problem = &plan->problem;
-    attn_tiles tiles = {
+attn_share attn_share_of(const attn_plan *plan, const attn_member *member) {
+    attn_share share = {
         .few_queries = member->q_len <= FEW_QUERIES || (member->q_len <= FEW_KEYS && member->kv_len <= FEW_KEYS),
+        .heads = plan->block_heads,
         .rows = plan->block_rows,
-        .keys = tile_keys(problem),
-        .heads = 1,
+        .tile_rows = plan->shape.rows,
+        .tile_keys = plan->shape.keys,
     };
-    if (tiles.few_queries) {
-        tiles.rows = member->q_len;
-        tiles.keys = FEW_TILE_KEYS;
-        tiles.heads = smaller(group_of(problem), plan->block_rows / (member->q_len > 0 ? member->q_len : 1));
+    if (share.few_queries) {
+        int64_t room = share.heads * smaller(share.rows, plan->problem.q_len);
+        share.rows = share.tile_rows = larger(member->q_len, 1);
+        share.tile_keys = FEW_TILE_KEYS;
+        share.heads = smaller(group_of(&plan->problem), larger(room / share.rows, 1));
     }
-    return tiles;
+    return share;
+}
+
+/* Blocks of rows and of heads: large, since a block reads K and V once, but enough of them for all threads. Short
+ * sequences put several heads into a block. */
+static void choose_blocks(attn_plan *plan) {
+    const attn_problem *p = &plan->problem;
+    int64_t group = group_of(p);
+    int64_t enough = (int64_t)plan->resources.threads * BLOCKS_PER_THREAD;
+    int64_t members = attn_mul_saturated(p->batch, p->kv_heads);
+    int64_t unit = plan->shape.rows;
+    if (plan->engine != ATTN_ENGINE_FUSED) {
+        plan->block_heads = 1;
+        plan->block_rows = plan->engine == ATTN_ENGINE_BLAS ? p->q_len : NAIVE_BLOCK_ROWS;
+    } else {
+        plan->block_rows = smaller(plan->shape.block_rows, blocks_of(p->q_len, unit) * unit);
+        plan->block_heads = p->q_len > 0 ? smaller(group, plan->shape.block_rows / p->q_len) : 1;
+        plan->block_heads = plan->block_heads < 1 ? 1 : plan->block_heads;
+    }
+    for (;;) {
+        plan->tasks_per_head = attn_mul_saturated(blocks_of(group, plan->block_heads),
+                                                  p->q_len > 0 ? blocks_of(p->q_len, plan->block_rows) : 0);
+        plan->tasks = attn_mul_saturated(members, plan->tasks_per_head);
+        if (plan->engine != ATTN_ENGINE_FUSED || plan->resources.threads == 1 || plan->tasks >= enough)
+            break;
+        if (plan->block_heads > 1)
+            plan->block_heads = (plan->block_heads + 1) / 2;
+        else if (plan->block_rows > unit)
+            plan->block_rows = (plan->block_rows / unit + 1) / 2 * unit;
+        else
+            break;
+    }
 }
 
 /* ---- Workspace and work ---- */
@@ -84,15 +100,21 @@ static void book_blas(attn_plan *plan, int64_t real_bytes) {
                                                  attn_mul_saturated(p->kv_len, p->v_dim), real_bytes, plan->workers);
 }
 
-/* Enough for every path at every length: a block has at most block_rows rows over all its heads, a tile at most
- * tile_keys() keys, however the lengths of a member are. */
+/* Enough for every path at every length: a block has at most as many rows over all its heads as at full length. */
 static void book_fused(attn_plan *plan, int64_t real_bytes) {
     const attn_problem *p = &plan->problem;
-    int64_t tile_rows = smaller(plan->block_rows, p->q_len); /* a tile belongs to one head, a block to one or several */
-    int64_t rows = smaller(plan->block_rows, attn_mul_saturated(group_of(p), p->q_len));
-    int64_t keys = smaller(tile_keys(p), p->kv_len);
+    const attn_tile_shape *shape = &plan->shape;
+    int64_t few_rows = smaller(FEW_KEYS, p->q_len), few_keys = smaller(FEW_TILE_KEYS, p->kv_len);
+    int64_t scores = larger(smaller(shape->rows, p->q_len) * smaller(shape->keys, p->kv_len), few_rows * few_keys);
+    int64_t rows = larger(plan->block_heads * smaller(plan->block_rows, p->q_len), few_rows);
+    int64_t keys = smaller(larger(shape->keys, FEW_TILE_KEYS), p->kv_len);
+    int64_t packed = shape->packed ? shape->keys : 0;
     attn_ledger *ledger = &plan->ledger;
-    plan->pieces.scores = attn_ledger_book(ledger, "scores of a tile", tile_rows * keys, real_bytes, plan->workers);
+    plan->pieces.scores = attn_ledger_book(ledger, "scores of a tile", scores, real_bytes, plan->workers);
+    plan->pieces.packed_keys = attn_ledger_book(ledger, "keys of a tile, transposed",
+                                                attn_mul_saturated(packed, p->head_dim), real_bytes, plan->workers);
+    plan->pieces.packed_values = attn_ledger_book(ledger, "values of a tile, dense",
+                                                  attn_mul_saturated(packed, p->v_dim), real_bytes, plan->workers);
     plan->pieces.output =
         attn_ledger_book(ledger, "output of a block", attn_mul_saturated(rows, p->v_dim), real_bytes, plan->workers);
     plan->pieces.row_max = attn_ledger_book(ledger, "row maxima", rows, real_bytes, plan->workers);
@@ -171,11 +193,8 @@ attn_status attn_plan_prepare(attn_plan *plan, const attn_context *context, cons
     }
     choose_engine(plan);
     plan->edited = plan->softcap > 0 || (p->flags & (ATTN_HAS_MASK | ATTN_HAS_BIAS | ATTN_HAS_ALIBI)) != 0;
-    plan->block_rows = block_rows();
-    /* one task: a head (blas), or a block of rows of a head */
-    int64_t blocks = plan->engine == ATTN_ENGINE_BLAS ? (p->q_len > 0) : blocks_of(p->q_len, plan->block_rows);
-    plan->tasks_per_head = attn_mul_saturated(group_of(p), blocks);
-    plan->tasks = attn_mul_saturated(attn_mul_saturated(p->batch, p->kv_heads), plan->tasks_per_head);
+    plan->shape = attn_shape_tiles(p->head_dim, p->v_dim, dtype);
+    choose_blocks(plan);
     if (plan->tasks == INT64_MAX)
         return attn_fail(ATTN_ERR_OVERFLOW, "batch, heads and lengths make more than 2^63 blocks of work");
     if (plan->engine != ATTN_ENGINE_NAIVE && plan->tasks > 0 && p->kv_len > 0) {
@@ -248,16 +267,20 @@ __attribute__((format(printf, 2, 3))) static void add_text(bounded_text *out, co
 static void describe_fused(const attn_plan *plan, bounded_text *out) {
     const attn_problem *p = &plan->problem;
     attn_member longest = attn_member_of(p, 0, &(attn_lengths){0});
-    attn_tiles tiles = attn_choose_tiles(plan, &longest);
-    if (!tiles.few_queries)
+    attn_share share = attn_share_of(plan, &longest);
+    if (!share.few_queries)
         add_text(out, "path: tiles, one CBLAS product each way (q_len above %d)\n", FEW_QUERIES);
     else if (p->q_len <= FEW_QUERIES)
         add_text(out, "path: few queries, own loops (q_len at most %d)\n", FEW_QUERIES);
     else
         add_text(out, "path: few queries, own loops (both lengths at most %d)\n", FEW_KEYS);
-    add_text(out, "tile: %" PRId64 " queries x %" PRId64 " keys\n", smaller(tiles.rows, p->q_len),
-             smaller(tiles.keys, p->kv_len));
-    add_text(out, "query heads that share a reading of K and V: %" PRId64 "\n", tiles.heads);
+    add_text(out, "tile: %" PRId64 " queries x %" PRId64 " keys", smaller(share.tile_rows, p->q_len),
+             smaller(share.tile_keys, p->kv_len));
+    if (!share.few_queries)
+        add_text(out, " (%s)\npacking: %s", plan->shape.reason,
+                 plan->shape.packed ? "K transposed and V dense, a tile at a time" : "none");
+    add_text(out, "\nblock that reads K and V once: %" PRId64 " heads x %" PRId64 " queries\n", share.heads,
+             smaller(share.rows, p->q_len));
 }
 
 /* The options that are on, by the names of their flags. */

@@ -8,6 +8,7 @@
 #include "base/checks.h"
 #include "base/context.h"
 #include "base/ledger.h"
+#include "sdpa/tiles.h"
 #include "sdpa/visibility.h"
 
 /* ---- problem.c: checks and the canonical form ---- */
@@ -66,18 +67,19 @@ attn_member attn_member_of(const attn_problem *problem, int64_t b, const attn_le
 typedef struct attn_pieces {
     int keys;                      /* naive: the numbers of a row's visible keys */
     int scores;                    /* naive: a row; blas: a head; fused: a tile */
+    int packed_keys;               /* fused: K of a tile, transposed */
+    int packed_values;             /* fused: V of a tile, dense */
     int output;                    /* fused: the rows of a block while they accumulate */
     int row_max, row_sum, rescale; /* fused: one number per row of a block */
     int clean_values;              /* blas, fused: values with non-finite entries replaced by 0 */
 } attn_pieces;
 
-/* How fused cuts one member. A block is `heads` query heads of one key head x `rows` queries. */
-typedef struct attn_tiles {
-    bool few_queries; /* own loops in place of CBLAS products, K and V read once for all heads of the block */
-    int64_t rows;     /* queries in a block */
-    int64_t keys;     /* keys in a tile */
-    int64_t heads;    /* query heads in a block */
-} attn_tiles;
+/* The piece of work of fused for one member: `heads` query heads of one key head x at most `rows` queries. */
+typedef struct attn_share {
+    bool few_queries; /* own loops in place of CBLAS products */
+    int64_t heads, rows;
+    int64_t tile_rows, tile_keys;
+} attn_share;
 
 struct attn_plan {
     attn_problem problem;
@@ -90,7 +92,9 @@ struct attn_plan {
     attn_ledger ledger;
     attn_pieces pieces;
     int workers;            /* threads that the plan uses, 0 when there is nothing to do */
-    int64_t block_rows;     /* naive and fused: queries in a block at most */
+    attn_tile_shape shape;  /* fused */
+    int64_t block_rows;     /* queries of a head in a piece of work */
+    int64_t block_heads;    /* fused: query heads in a piece of work, that read K and V together */
     int64_t tasks;          /* batch x kv_heads x tasks_per_head */
     int64_t tasks_per_head; /* pieces of work of one key head at full length */
 };
@@ -99,8 +103,9 @@ struct attn_plan {
 attn_status attn_plan_prepare(attn_plan *plan, const attn_context *context, const attn_problem *problem,
                               attn_dtype dtype);
 
-/* The tiles for a member, from its own lengths and the problem's fixed sizes only. */
-attn_tiles attn_choose_tiles(const attn_plan *plan, const attn_member *member);
+/* How a key head of this member is shared out. Whether own loops do it is for the member's own lengths to say; heads and
+ * rows change no bits. */
+attn_share attn_share_of(const attn_plan *plan, const attn_member *member);
 
 /* 1/sqrt(head_dim) or the problem's own. */
 double attn_problem_scale(const attn_problem *problem);

@@ -1,4 +1,4 @@
-/* Kernels over rows of a matrix: dot_rows, weighted_rows, scale_rows, all_finite, add. Matrices are as large as their
+/* Kernels over rows of a matrix: dot_rows, weighted_rows, scale_rows, scaled, transpose, all_finite, add. Matrices are as large as their
  * rows reach, with NaN between the rows. */
 #include "kernel_test.h"
 
@@ -102,6 +102,45 @@ static void test_scale_rows(void **state) {
     }
 }
 
+static void test_scaled(void **state) {
+    const REAL(attn_kernels) *kernels = kernels_under_test(state);
+    for (int64_t n = 0; n <= LONGEST; n++) {
+        real factor = n % 3 == 0 ? 1 : (real)-0.37;
+        real *x = normals(n, 4, 1, 0), *y = poisoned(n), *wanted = poisoned(n);
+        for (int64_t i = 0; i < n; i++) {
+            wanted[i] = factor * x[i];
+        }
+        kernels->scaled(n, factor, x, y);
+        assert_true(same_bits(y, wanted, n));
+        kernels->scaled(n, factor, x, x);
+        assert_true(same_bits(x, wanted, n));
+        free(x);
+        free(y);
+        free(wanted);
+    }
+}
+
+static void test_transpose(void **state) {
+    const REAL(attn_kernels) *kernels = kernels_under_test(state);
+    for (int64_t rows = 0; rows <= 37; rows++) {
+        for (int64_t cols = 0; cols <= 37; cols++) {
+            int64_t ldx = cols + rows % 3, ldy = rows + cols % 4;
+            int64_t size = cols > 0 ? (cols - 1) * ldy + rows : 0;
+            real *x = matrix(rows, cols, ldx, 5), *y = poisoned(size), *wanted = poisoned(size);
+            for (int64_t i = 0; i < rows; i++) {
+                for (int64_t j = 0; j < cols; j++) {
+                    wanted[j * ldy + i] = x[i * ldx + j];
+                }
+            }
+            kernels->transpose(rows, cols, x, ldx, y, ldy);
+            assert_true(same_bits(y, wanted, size));
+            free(x);
+            free(y);
+            free(wanted);
+        }
+    }
+}
+
 static void test_all_finite(void **state) {
     const REAL(attn_kernels) *kernels = kernels_under_test(state);
     const real bad[] = {real_nan, real_infinity, -real_infinity};
@@ -150,8 +189,9 @@ static void test_add(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dot_rows),   cmocka_unit_test(test_weighted_rows), cmocka_unit_test(test_scale_rows),
-        cmocka_unit_test(test_all_finite), cmocka_unit_test(test_add),
+        cmocka_unit_test(test_dot_rows), cmocka_unit_test(test_weighted_rows), cmocka_unit_test(test_scale_rows),
+        cmocka_unit_test(test_scaled),   cmocka_unit_test(test_transpose),     cmocka_unit_test(test_all_finite),
+        cmocka_unit_test(test_add),
     };
     return run_for_every_isa("kernels rows", tests, sizeof tests / sizeof *tests);
 }

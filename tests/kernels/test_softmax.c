@@ -192,7 +192,7 @@ static real *tile_of_scores(int64_t rows, int64_t cols, int64_t ld, uint64_t str
 static void test_tile_shapes(void **state) {
     const REAL(attn_kernels) *kernels = kernels_under_test(state);
     for (int64_t cols = 0; cols <= LONGEST; cols++) {
-        int64_t rows = cols % 11, ld = cols + cols % 3 + (cols == 0);
+        int64_t rows = cols % 37, ld = cols + cols % 3 + (cols == 0);
         online o = online_start(rows);
         for (uint64_t tile = 0; tile < 3; tile++) { /* the maximum moves in the second, stays in the third */
             real *s = tile_of_scores(rows, cols, ld, tile * 1000 + (uint64_t)cols, 2, tile == 1 ? 30 : 0);
@@ -213,7 +213,7 @@ static void test_tile_shapes(void **state) {
 /* A row that has seen nothing but -Inf stays empty, then starts with its first finite score. */
 static void test_tile_hidden_first(void **state) {
     const REAL(attn_kernels) *kernels = kernels_under_test(state);
-    enum { ROWS = 7, COLS = 37 };
+    enum { ROWS = 19, COLS = 37 };
     online o = online_start(ROWS);
     real *s = tile_of_scores(ROWS, COLS, COLS, 1, 1, 0);
     for (int i = 0; i < ROWS * COLS; i++) {
@@ -246,11 +246,11 @@ static void test_tile_hidden_first(void **state) {
 /* NaN or +Inf makes the sum of its row NaN for good, whatever follows, and touches no other row. */
 static void test_tile_not_finite(void **state) {
     const REAL(attn_kernels) *kernels = kernels_under_test(state);
-    enum { ROWS = 6 };
+    enum { ROWS = 21 };
     for (int64_t cols = 1; cols <= LONGEST; cols += cols < 20 ? 1 : 13) {
         for (int kind = 0; kind < 4; kind++) {
             online o = online_start(ROWS), clean = online_start(ROWS);
-            int64_t bad_row = cols % ROWS, bad = cols / 2;
+            int64_t bad_row = cols * 5 % ROWS, bad = cols / 2;
             real wanted_maximum = -real_infinity;
             for (uint64_t tile = 0; tile < 3; tile++) {
                 real *s = tile_of_scores(ROWS, cols, cols, tile + 10, 3, (double)tile * 5);
@@ -305,7 +305,7 @@ static void test_tile_maximum(void **state) {
 /* A row's bits depend on that row alone: not on its place in the tile, nor on its neighbours. */
 static void test_tile_rows_apart(void **state) {
     const REAL(attn_kernels) *kernels = kernels_under_test(state);
-    enum { ROWS = 9 };
+    enum { ROWS = 39 }; /* groups of 16 rows, and a rest */
     const int64_t widths[] = {1, 16, 37, 128, 300};
     for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
         int64_t cols = widths[w];

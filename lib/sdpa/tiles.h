@@ -1,0 +1,20 @@
+/* The shape of fused's tiles: what fits the products of the BLAS core in use. */
+#ifndef ATTN_LIB_TILES_H
+#define ATTN_LIB_TILES_H
+
+#include <attn/sdpa.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct attn_tile_shape {
+    int64_t rows, keys; /* queries and keys of a tile */
+    int64_t strip;      /* rows at a time where position hides a part of a tile */
+    int64_t block_rows; /* queries that go over the keys together: a multiple of rows */
+    bool packed;        /* a tile's K is transposed and its V made dense before the products */
+    const char *reason; /* for plan_describe */
+} attn_tile_shape;
+
+/* From head sizes, precision and BLAS core alone, so that no result depends on anything else. */
+attn_tile_shape attn_shape_tiles(int64_t head_dim, int64_t v_dim, attn_dtype dtype);
+
+#endif
