@@ -130,13 +130,26 @@ static void check_forks_meanwhile(attn_parallel_fn parallel_for, int forks) {
     assert_int_equal(library_threads(), setting_of_parent());
 }
 
+/* The allocator of the address sanitizer does not survive a fork while another thread allocates. */
+static void skip_under_address_sanitizer(void) {
+#if defined(__SANITIZE_ADDRESS__)
+    skip();
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+    skip();
+#endif
+#endif
+}
+
 static void test_fork_while_another_thread_calls(void **state) {
     (void)state;
+    skip_under_address_sanitizer();
     check_forks_meanwhile(NULL, 14);
 }
 
 static void test_fork_while_workers_of_the_program_run(void **state) {
     (void)state;
+    skip_under_address_sanitizer();
     check_forks_meanwhile(pthread_workers, 14);
 }
 
