@@ -1,0 +1,12 @@
+/* The functions that docs/guide.md defines in its code. */
+#ifndef GUIDE_H
+#define GUIDE_H
+
+#include <attn/attn.h>
+#include <stdbool.h>
+
+attn_status attend(const float *q, const float *k, const float *v, const int64_t *kv_lens, float *out, float *lse);
+attn_status attend_to_all(const attn_problem *p, bool (*more)(attn_args_f32 *a));
+attn_status decode(attn_cache *cache, int64_t q_heads, const float *q, const float *k, const float *v, float *out);
+
+#endif
