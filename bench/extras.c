@@ -31,9 +31,11 @@ static double run_of(const sweep_cell *cell, int id) {
     return cell->engine[id] / (1 + cell->library_samples);
 }
 
-/* The same of the loops, on a sample of eight rows at least. */
-static double loop_run(const sweep_plan *plan, const sweep_cell *cell, int id) {
-    return fmax(plan->loop_seconds, cell->engine[id] / (2 + plan->goal.min_samples));
+/* One run of the loops for the stages: on a sample of rows, eight at least. */
+static const double stage_loop_seconds = 0.15;
+static double loop_run(const sweep_cell *cell, int id) {
+    double d = (double)cell->d_model, row = 6 * d * d + 4 * (double)cell->len * d;
+    return fmax(stage_loop_seconds, 8 * 1e-9 * row / cell->loop_gflops[id]);
 }
 
 static double seconds_of(const sweep_plan *plan, const sweep_cell *cell) {
@@ -44,7 +46,7 @@ static double seconds_of(const sweep_plan *plan, const sweep_cell *cell) {
             continue;
         bool loops = engine_is_loops((engine_id)id);
         if (cell->extras & EXTRA_STAGES)
-            seconds += loops ? 5 * loop_run(plan, cell, id) : 3 * run_of(cell, id) + 0.1;
+            seconds += loops ? 0.3 + 4 * loop_run(cell, id) : 3 * run_of(cell, id) + 0.1;
         if (cell->extras & EXTRA_COLD)
             seconds += loops ? 0 : cell->engine[id];
         if (cell->extras & EXTRA_THREADS)
@@ -148,7 +150,9 @@ void extras_run(extras *e, const sweep_plan *plan, const sweep_cell *cell, const
             continue;
         measure_settings settings = sweep_cell_settings(plan, cell, (engine_id)id, seed);
         stage_times t;
-        if (cell->extras & EXTRA_STAGES && !interrupted && measure_stages(c, (engine_id)id, &settings, &t))
+        measure_settings short_loops = settings;
+        short_loops.loop_seconds = fmin(settings.loop_seconds, stage_loop_seconds);
+        if (cell->extras & EXTRA_STAGES && !interrupted && measure_stages(c, (engine_id)id, &short_loops, &t))
             *(stage_times *)add_item((void **)&e->stage, &e->stages, &e->stage_capacity, sizeof t) = t;
         for (int i = 0; i < counts && !interrupted; i++) {
             bench_case other = *c;

@@ -29,8 +29,9 @@ is_empty(file) = real(system('wc -l < '.file)) < 2 # has a line of names at most
 data = "set datafile separator comma; set datafile missing NaN; set datafile columnheaders"
 @data
 
-# A new sheet of `panels` panels in `columns` columns, with room for a headline above and the legend below.
-sheet(n) = (panels = n, columns = n > 1 ? 2 : 1, rows = (n + columns - 1)/columns, height = (n > 1 ? 320 : 460)*rows + 130)
+# A new sheet of `panels` panels in `columns` columns, with room for a headline above and a legend of some lines below.
+sheet(n, lines) = (panels = n, columns = n > 1 ? 2 : 1, rows = (n + columns - 1)/columns, legend_lines = lines, \
+                   room = 20*lines + 20, height = (n > 1 ? 320 : 440)*rows + room + 70)
 begin = "reset; ".data."; \
     set encoding utf8; \
     set grid xtics ytics mytics lt 1 lw 0.5 lc rgb '#cccccc', lt 1 lw 0.3 lc rgb '#e6e6e6'; \
@@ -41,17 +42,17 @@ begin = "reset; ".data."; \
             background '#ffffff' \
     }; \
     set output picture.'.'.format; \
-    set multiplot layout rows, columns margins screen 0.09, 0.98, 125.0/height, 1 - 75.0/height \
+    set multiplot layout rows, columns margins screen 0.09, 0.98, (room + 55.0)/height, 1 - 75.0/height \
         spacing screen 0.10, 105.0/height title headline; \
     unset key"
 # The legend is a plot of its own, as wide as the sheet; its line lies out of sight, without one gnuplot 5.4 gives up.
 legend = "reset; ".data."; \
     unset border; unset tics; \
     set lmargin at screen 0.02; set rmargin at screen 0.98; \
-    set bmargin at screen 5.0/height; set tmargin at screen 70.0/height; \
+    set bmargin at screen 5.0/height; set tmargin at screen (room + 0.0)/height; \
     set xrange [0 : 1]; set yrange [0 : 1]; \
     set style fill solid 1 border lc rgb '#ffffff'; \
-    set key center center horizontal maxrows 2 samplen 2 Left reverse"
+    set key center center horizontal maxrows legend_lines samplen 2 Left reverse"
 end = "unset multiplot; unset output; reset; ".data
 lengths = "set logscale x 2; set xlabel 'length (rows of X)'; set format x '%.0f'; set xrange [shortest/1.3 : longest*1.3]"
 rates = "set logscale y 10; set ylabel 'GFLOP/s'; set format y '%g'; set yrange [lowest/1.6 : highest*1.6]"
@@ -115,7 +116,7 @@ do for [picture in pictures] {
         longest = STATS_max
         headline = sprintf('Attention X → Z, %s, %s: %s against length', precision, at_work, \
                            speed ? 'speed-up over the textbook loops' : 'throughput')
-        discard = sheet(words(tables))
+        discard = sheet(words(tables), 2)
         do for [format in 'svg png'] {
             @begin
             @lengths
@@ -146,7 +147,7 @@ do for [picture in pictures] {
         lowest = STATS_min
         highest = STATS_max
         headline = sprintf('Attention X → Z, %s: float against double', at_work)
-        discard = sheet(words(double_tables))
+        discard = sheet(words(double_tables), 2)
         do for [format in 'svg png'] {
             @begin
             @lengths
@@ -178,7 +179,7 @@ do for [picture in pictures] {
         arguments(key) = chain(dtype) && table(0) eq key \
                               ? column('bytes_working_set') - column('bytes_workspace') : NaN
         headline = sprintf('Memory against length, %s, %s', precision, at_work)
-        discard = sheet(words(tables))
+        discard = sheet(words(tables), 2)
         do for [format in 'svg png'] {
             @begin
             @lengths
@@ -221,7 +222,7 @@ do for [picture in pictures] {
         product = STATS_max
         roof(x, rate) = x*rate < peak ? x*rate : peak
         headline = sprintf('Roofline, %s, %s: every problem of the sweep', precision, at_work)
-        discard = sheet(1)
+        discard = sheet(1, 4)
         do for [format in 'svg png'] {
             @begin
             @rates
@@ -231,16 +232,15 @@ do for [picture in pictures] {
             set xrange [first : last]
             set samples 400
             plot roof(x, fast) with lines lw 2 lc rgb '#555555', \
-                 roof(x, slow) with lines lw 2 dt 3 lc rgb '#555555', \
+                 roof(x, slow) with lines lw 2 dt 4 lc rgb '#555555', \
                  product with lines lw 1 dt 2 lc rgb '#000000', \
                  for [e=1:5] for [once=1:has(e)] 'results.csv' \
                      using (chain(dtype) && strcol('engine') eq word(engines, e) ? intensity(0) : NaN):'gflops' \
                      with points lc rgb colour[e] pt shape[e]
             @legend
-            set key maxrows 3
             plot -1 notitle, keyentry with lines lw 2 lc rgb '#555555' \
-                     title sprintf('multiply-add peak, reading the smallest at %.0f GB/s', fast), \
-                 keyentry with lines lw 2 dt 3 lc rgb '#555555' title sprintf('reading the largest at %.0f GB/s', slow), \
+                     title sprintf('roof, smallest problem read at %.0f GB/s', fast), \
+                 keyentry with lines lw 2 dt 4 lc rgb '#555555' title sprintf('roof, largest problem read at %.0f GB/s', slow), \
                  keyentry with lines lw 1 dt 2 lc rgb '#000000' title 'best BLAS product', \
                  for [e=1:5] for [once=1:has(e)] keyentry with points lc rgb colour[e] pt shape[e] title word(titles, e)
             @end
@@ -261,7 +261,7 @@ do for [picture in pictures] {
             one[e] = STATS_max
         }
         headline = sprintf('Scaling over threads, %s, %s', what, precision)
-        discard = sheet(1)
+        discard = sheet(1, 2)
         do for [format in 'svg png'] {
             @begin
             set xlabel 'threads'
@@ -292,7 +292,7 @@ do for [picture in pictures] {
         place(s) = words(engines[1:strstrt(engines, s)])
         headline = sprintf('Share of the time per stage, %s, %s, from instrumented runs', precision, \
                            at_work)
-        discard = sheet(words(cases))
+        discard = sheet(words(cases), 1)
         do for [format in 'svg png'] {
             @begin
             set ylabel 'share of the time (%)'

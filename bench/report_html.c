@@ -66,11 +66,11 @@ static char *printed(void (*print)(const result_list *list, FILE *out), const re
 static const char style[] =
     ":root{color-scheme:light dark;--line:#c8c8c8;--soft:#f2f2f2;--bar:#009e73}\n"
     "@media (prefers-color-scheme:dark){:root{--line:#555;--soft:#262626;--bar:#2fbf95}}\n"
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem}\n"
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}\n"
     "h1{font-size:1.7rem}h2{font-size:1.3rem;margin-top:2.5rem;border-bottom:1px solid var(--line)}\n"
     "h3{font-size:1.05rem;margin:1.5rem 0 .3rem}\n"
-    ".wide{overflow-x:auto}table{border-collapse:collapse;font-size:.86rem;font-variant-numeric:tabular-nums}\n"
-    "th,td{padding:.18rem .6rem;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}\n"
+    ".wide{overflow-x:auto}table{border-collapse:collapse;font-size:.82rem;font-variant-numeric:tabular-nums}\n"
+    "th,td{padding:.16rem .42rem;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}\n"
     "th:first-child,td:first-child,.facts td,.reasons td{text-align:left}\n"
     ".facts td,.reasons td{white-space:normal}\n"
     "td.bar{width:24rem;text-align:left}td.bar i{display:block;height:.9rem;background:var(--bar);min-width:1px;"
@@ -79,7 +79,9 @@ static const char style[] =
     "figure svg{width:100%;height:auto;display:block}\n"
     ".words{font-size:1.1rem;background:var(--soft);padding:.6rem 1rem;border-left:4px solid var(--bar)}\n"
     "pre{background:var(--soft);padding:.8rem;overflow-x:auto;font-size:.78rem;line-height:1.35}\n"
-    "@media print{body{max-width:none;margin:0;font-size:11px}h2{break-after:avoid}pre{white-space:pre-wrap}}\n";
+    ".new td{border-top:2px solid var(--line)}.notes{white-space:pre-line}\n"
+    "@media print{body{max-width:none;margin:0;font-size:11px}h2,h3{break-after:avoid}section{break-inside:avoid}\n"
+    ".wide{overflow:visible}table{font-size:8px}th,td{padding:1px 4px}pre{white-space:pre-wrap;font-size:8px}}\n";
 
 /* ---- Pictures ---------------------------------------------------------------------------------------------------- */
 
@@ -118,15 +120,16 @@ static void put_picture(FILE *out, const char *folder, int number) {
     if (snprintf(path, sizeof path, "%s/%s.svg", folder, p->name) >= (int)sizeof path)
         return;
     FILE *svg = fopen(path, "r");
-    fprintf(out, "<h2 id=\"%s\">%s</h2>\n<p>", p->name, p->title);
+    fprintf(out, "<section>\n<h2 id=\"%s\">%s</h2>\n<p>", p->name, p->title);
     put(out, p->text);
     fputs("</p>\n", out);
-    if (!svg)
-        return;
-    fprintf(out, "<figure role=\"img\" aria-label=\"%s\">\n", p->title);
-    put_svg(out, svg, number);
-    fputs("</figure>\n", out);
-    fclose(svg);
+    if (svg) {
+        fprintf(out, "<figure role=\"img\" aria-label=\"%s\">\n", p->title);
+        put_svg(out, svg, number);
+        fputs("</figure>\n", out);
+        fclose(svg);
+    }
+    fputs("</section>\n", out);
 }
 
 /* ---- Tables ------------------------------------------------------------------------------------------------------ */
@@ -199,63 +202,61 @@ static void put_ceilings(FILE *out, const report_input *in) {
 static const char point_heading[] = "<th>engine</th><th>type</th><th>d_model</th><th>heads</th><th>batch</th>"
                                     "<th>length</th><th>threads</th>";
 
-static void put_point(FILE *out, const char *engine, attn_dtype dtype, int64_t d_model, int64_t heads, int64_t batch,
-                      int64_t len, int threads) {
-    fprintf(out, "<tr><td>%s</td><td>%s</td><td>%lld</td><td>%lld</td><td>%lld</td><td>%lld</td><td>%d</td>", engine,
-            dtype_name(dtype), (long long)d_model, (long long)heads, (long long)batch, (long long)len, threads);
-}
-
-static void put_point_of(FILE *out, const bench_result *r) {
-    put_point(out, r->engine, r->dtype, r->d_model, r->heads, r->batch, r->len, r->threads);
-}
-
-/* One line of any list; `whole` is where the entry's naive run is looked for. */
-static void put_result(FILE *out, const result_list *whole, const bench_result *r) {
-    char bytes[16];
-    double speed_up = result_speed_up(whole, r);
-    put_point_of(out, r);
-    put_number(out, "%.2f", result_threads_busy(r));
-    fprintf(out, "<td>%s%.4g%s</td>", r->sampled ? "~" : "", r->ms_median, result_is_doubtful(r) ? "?" : "");
-    put_number(out, "%.4g", r->ms_min);
-    put_number(out, "%.1f %%", 100 * result_spread(r));
-    fprintf(out, "<td>%d</td>", r->samples);
-    put_number(out, "%.3g", result_gflops(r));
-    put_number(out, "%.3g", speed_up > 0 ? speed_up : NAN);
-    put_number(out, "%.3g %%", r->fma_peak > 0 ? 100 * result_share_of_peak(r) : NAN);
-    fprintf(out, "<td>%s</td>", human_bytes(r->workspace_bytes, bytes));
-    put_number(out, "%.3g", r->error_eps);
-    fputs("</tr>\n", out);
+/* Begins a line; *last is the point of the line before, whose engine is NULL at the beginning of a table. */
+static void put_point(FILE *out, const bench_point *p, bench_point *last) {
+    bool another = last->engine && !result_same_problem(p, last);
+    fprintf(out, "<tr%s><td>%s</td><td>%s</td><td>%lld</td><td>%lld</td><td>%lld</td><td>%lld</td><td>%d</td>",
+            another ? " class=\"new\"" : "", p->engine, dtype_name(p->dtype), (long long)p->d_model,
+            (long long)p->heads, (long long)p->batch, (long long)p->len, p->threads);
+    *last = *p;
 }
 
 static void put_results(FILE *out, const result_list *list) {
+    char bytes[16];
+    bench_point last = {0};
     fprintf(out,
-            "<div class=\"wide\"><table>\n<tr>%s<th>busy</th><th>median ms</th><th>best ms</th><th>spread</th>"
-            "<th>runs</th><th>GFLOP/s</th><th>times</th><th>peak</th><th>workspace</th><th>error</th></tr>\n",
+            "<div class=\"wide\"><table>\n<thead><tr>%s<th>busy</th><th>median ms</th><th>best ms</th><th>spread</th>"
+            "<th>runs</th><th>GFLOP/s</th><th>times</th><th>peak</th><th>workspace</th><th>error</th></tr></thead>\n",
             point_heading);
-    for (size_t i = 0; i < list->count; i++)
-        if (list->item[i].state == RESULT_TIMED)
-            put_result(out, list, &list->item[i]);
+    for (size_t i = 0; i < list->count; i++) {
+        const bench_result *r = &list->item[i];
+        if (r->state != RESULT_TIMED)
+            continue;
+        bench_point point = result_point(r);
+        double speed_up = result_speed_up(list, r);
+        put_point(out, &point, &last);
+        put_number(out, "%.2f", result_threads_busy(r));
+        fprintf(out, "<td>%s%.4g%s</td>", r->sampled ? "~" : "", r->ms_median, result_is_doubtful(r) ? "?" : "");
+        put_number(out, "%.4g", r->ms_min);
+        put_number(out, "%.1f %%", 100 * result_spread(r));
+        fprintf(out, "<td>%d</td>", r->samples);
+        put_number(out, "%.3g", result_gflops(r));
+        put_number(out, "%.3g", speed_up > 0 ? speed_up : NAN);
+        put_number(out, "%.3g %%", r->fma_peak > 0 ? 100 * result_share_of_peak(r) : NAN);
+        fprintf(out, "<td>%s</td>", human_bytes(r->workspace_bytes, bytes));
+        put_number(out, "%.3g", r->error_eps);
+        fputs("</tr>\n", out);
+    }
     fputs("</table></div>\n", out);
-}
-
-static const bench_result *same_in(const result_list *list, const bench_result *like) {
-    return result_of_engine(list, like, like->engine);
 }
 
 static void put_cold(FILE *out, const report_input *in) {
     const result_list *cold = &in->more->cold;
+    bench_point last = {0};
     if (cold->count == 0)
         return;
-    fputs("<h2>Hot and cold caches</h2>\n<p>Hot: runs follow each other, as everywhere else here. Cold: arguments and "
-          "workspace were put out of all caches before each run. Slower = cold median / hot median.</p>\n",
-          out);
-    fprintf(out, "<div class=\"wide\"><table>\n<tr>%s<th>hot ms</th><th>cold ms</th><th>slower</th></tr>\n",
-            point_heading);
+    fprintf(
+        out,
+        "<h2>Hot and cold caches</h2>\n<p>Hot: runs follow each other, as everywhere else here. Cold: arguments and "
+        "workspace were put out of all caches before each run. Slower = cold median / hot median.</p>\n"
+        "<div class=\"wide\"><table>\n<thead><tr>%s<th>hot ms</th><th>cold ms</th><th>slower</th></tr></thead>\n",
+        point_heading);
     for (size_t i = 0; i < cold->count; i++) {
-        const bench_result *r = &cold->item[i], *hot = same_in(in->list, r);
+        const bench_result *r = &cold->item[i], *hot = result_of_engine(in->list, r, r->engine);
         if (r->state != RESULT_TIMED || !hot)
             continue;
-        put_point_of(out, r);
+        bench_point point = result_point(r);
+        put_point(out, &point, &last);
         put_number(out, "%.4g", hot->ms_median);
         put_number(out, "%.4g", r->ms_median);
         put_number(out, "%.2f", r->ms_median / hot->ms_median);
@@ -266,18 +267,16 @@ static void put_cold(FILE *out, const report_input *in) {
 
 static void put_stages(FILE *out, const report_input *in) {
     const extras *more = in->more;
-    if (more->stages == 0)
-        return;
-    fprintf(out, "<div class=\"wide\"><table>\n<tr>%s", point_heading);
+    bench_point last = {0};
+    fprintf(out, "<div class=\"wide\"><table>\n<thead><tr>%s", point_heading);
     for (int s = 0; s < STAGE_COUNT; s++)
         fprintf(out, "<th>%s</th>", stage_name((stage_id)s));
-    fputs("<th>instrumented ms</th><th>timed ms</th></tr>\n", out);
+    fputs("<th>instrumented ms</th><th>timed ms</th></tr></thead>\n", out);
     for (size_t i = 0; i < more->stages; i++) {
         const stage_times *t = &more->stage[i];
         const bench_result *r = result_of_point(in->list, &t->point);
         double total = stage_total(t);
-        put_point(out, t->point.engine, t->point.dtype, t->point.d_model, t->point.heads, t->point.batch, t->point.len,
-                  t->point.threads);
+        put_point(out, &t->point, &last);
         for (int s = 0; s < STAGE_COUNT; s++)
             put_number(out, "%.1f %%", 100 * t->ms[s] / total);
         put_number(out, "%.4g", total);
@@ -345,8 +344,11 @@ static void put_page(FILE *out, const char *folder, const report_input *in) {
     put_cold(out, in);
     fputs("<h2>All results</h2>\n", out);
     put_results(out, in->list);
-    if (notes)
-        put_paragraphs(out, notes);
+    if (notes) {
+        fputs("<p class=\"notes\">", out);
+        put(out, notes);
+        fputs("</p>\n", out);
+    }
     put_untimed(out, in->list);
     fputs("<h2>Formulas</h2>\n", out);
     put_paragraphs(out, help_figures());

@@ -68,12 +68,21 @@ bool result_same_table(const bench_result *a, const bench_result *b) {
            a->heads == b->heads && a->batch == b->batch;
 }
 
-const bench_result *result_of_point(const result_list *list, const bench_point *p) {
+bench_point result_point(const bench_result *r) {
+    return (bench_point){r->d_model, r->heads, r->batch, r->len, r->threads, r->dtype, r->engine};
+}
+
+bool result_same_problem(const bench_point *a, const bench_point *b) {
+    return a->d_model == b->d_model && a->heads == b->heads && a->batch == b->batch && a->len == b->len &&
+           a->threads == b->threads && a->dtype == b->dtype;
+}
+
+const bench_result *result_of_point(const result_list *list, const bench_point *point) {
     for (size_t i = 0; i < list->count; i++) {
         const bench_result *r = &list->item[i];
-        if (r->state == RESULT_TIMED && r->chain && r->d_model == p->d_model && r->heads == p->heads &&
-            r->batch == p->batch && r->len == p->len && r->threads == p->threads && r->dtype == p->dtype &&
-            strcmp(r->engine, p->engine) == 0)
+        bench_point here = result_point(r);
+        if (r->state == RESULT_TIMED && r->chain && result_same_problem(&here, point) &&
+            strcmp(r->engine, point->engine) == 0)
             return r;
     }
     return NULL;

@@ -77,6 +77,9 @@ bool result_is_doubtful(const bench_result *r); /* fewer repeats, or a spread ab
 /* True for entries of the chain that differ in engine and length only: those of one table. */
 bool result_same_table(const bench_result *a, const bench_result *b);
 
+bench_point result_point(const bench_result *r);
+/* True for points that differ in the engine only. */
+bool result_same_problem(const bench_point *a, const bench_point *b);
 /* The entry of a point, NULL when there is none that was timed. */
 const bench_result *result_of_point(const result_list *list, const bench_point *point);
 
