@@ -34,16 +34,24 @@ static inline attn_blocks attn_cut(int64_t members, int64_t rows, int64_t cols, 
     return blocks;
 }
 
+/* Block number `task`, 0 .. queue.count - 1: the blocks of a row of blocks, then the next row, then the next member. */
+static inline attn_block attn_block_at(const attn_blocks *blocks, int64_t task) {
+    attn_block block = {
+        .member = task / blocks->col_blocks / blocks->row_blocks,
+        .row = task / blocks->col_blocks % blocks->row_blocks * blocks->block_rows,
+        .col = task % blocks->col_blocks * blocks->block_cols,
+    };
+    block.rows = attn_smaller(blocks->block_rows, blocks->rows - block.row);
+    block.cols = attn_smaller(blocks->block_cols, blocks->cols - block.col);
+    return block;
+}
+
 /* Fills `block` with one that nobody has taken; false when there is none left. */
 static inline bool attn_next_block(attn_blocks *blocks, attn_block *block) {
     int64_t task = attn_next_task(&blocks->queue);
     if (task < 0)
         return false;
-    block->member = task / blocks->col_blocks / blocks->row_blocks;
-    block->row = task / blocks->col_blocks % blocks->row_blocks * blocks->block_rows;
-    block->col = task % blocks->col_blocks * blocks->block_cols;
-    block->rows = attn_smaller(blocks->block_rows, blocks->rows - block->row);
-    block->cols = attn_smaller(blocks->block_cols, blocks->cols - block->col);
+    *block = attn_block_at(blocks, task);
     return true;
 }
 

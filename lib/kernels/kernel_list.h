@@ -22,6 +22,10 @@
     void KERNEL_OF(dot_rows, isa)(int64_t keys, int64_t dim, real scale, const real *q, const real *k, int64_t ld,     \
                                   real *s);                                                                            \
     void KERNEL_OF(weighted_rows, isa)(int64_t keys, int64_t dim, const real *p, const real *v, int64_t ld, real *o);  \
+    void KERNEL_OF(product, isa)(int64_t rows, int64_t cols, int64_t k, const real *const *x, const real *w,           \
+                                 int64_t ld, real *const *y);                                                          \
+    void KERNEL_OF(product_transposed, isa)(int64_t rows, int64_t cols, int64_t k, const real *const *x,               \
+                                            const real *w, int64_t ld, real *const *y);                                \
     void KERNEL_OF(add, isa)(int64_t n, const real *x, const real *y, real *z);                                        \
     void KERNEL_OF(softcap, isa)(int64_t n, real cap, real * s);                                                       \
     void KERNEL_OF(add_bias, isa)(int64_t n, const real *b, real *s);                                                  \

@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-/* Distinct primes, over the edges of the blocks (256 rows, 512 columns) as well. */
+/* Distinct primes, over the edges of the blocks (256 rows, or 1024 of 512 columns) and of the strips that members of few
+ * rows take (32 rows, 256 columns, 64 rows of all members) as well. */
 static void test_project(void **state) {
     (void)state;
     (void)check_project(1, 1, 1, 1, 0, false);
@@ -11,7 +12,11 @@ static void test_project(void **state) {
     (void)check_project(2, 13, 37, 17, 3, true);
     (void)check_project(1, 263, 31, 29, 1, true);
     (void)check_project(2, 5, 19, 523, 2, true);
-    (void)check_project(1, 257, 3, 1031, 0, false);
+    (void)check_project(1, 1031, 3, 523, 0, false);
+    (void)check_project(1, 31, 7, 1031, 0, true);
+    (void)check_project(1, 37, 7, 1031, 2, true);
+    (void)check_project(71, 1, 13, 11, 1, true);
+    (void)check_project(5, 29, 17, 257, 0, false);
 }
 
 static void test_scores(void **state) {
@@ -78,6 +83,21 @@ static void test_bias_is_added_last(void **state) {
     free(bias);
     free(with);
     free(without);
+}
+
+/* With a single member the batch strides are not looked at. */
+static void test_batch_strides_of_one_member(void **state) {
+    (void)state;
+    enum { ROWS = 19, D = 11, OUT = 7 };
+    real *x = random_numbers(ROWS * D, 1), *w = random_numbers(D * OUT, 2);
+    real *y = poisoned(ROWS * OUT), *wanted = poisoned(ROWS * OUT);
+    assert_ok(REAL(attn_project)(NULL, 1, ROWS, D, OUT, x, 0, D, w, OUT, NULL, wanted, 0, OUT));
+    assert_ok(REAL(attn_project)(NULL, 1, ROWS, D, OUT, x, -77, D, w, OUT, NULL, y, INT64_MIN, OUT));
+    assert_same_bits(y, wanted, ROWS * OUT);
+    free(x);
+    free(w);
+    free(y);
+    free(wanted);
 }
 
 static void test_broadcast_member(void **state) {
@@ -195,6 +215,7 @@ int main(void) {
         cmocka_unit_test(test_combine),
         cmocka_unit_test(test_packed_weights),
         cmocka_unit_test(test_bias_is_added_last),
+        cmocka_unit_test(test_batch_strides_of_one_member),
         cmocka_unit_test(test_broadcast_member),
         cmocka_unit_test(test_interleaved_members),
         cmocka_unit_test(test_no_inner_size),

@@ -1,4 +1,5 @@
-/* Kernels over rows of a matrix: dot_rows, weighted_rows, scale_rows, scaled, transpose, all_finite, add. Matrices are as large as their
+/* Kernels over rows of a matrix: dot_rows, weighted_rows, product, product_transposed, scale_rows, scaled, transpose, all_finite,
+ * add. Matrices are as large as their
  * rows reach, with NaN between the rows. */
 #include "kernel_test.h"
 
@@ -69,6 +70,71 @@ static void test_weighted_rows(void **state) {
         free(v);
         free(o);
         free(wanted);
+    }
+}
+
+/* Row r of n rows that stand in any order, each `step` after another one. */
+static void scatter(int64_t n, int64_t step, real *base, const real **x, real **y) {
+    for (int64_t r = 0; r < n; r++) {
+        real *row = base + r * 7 % (n > 0 ? n : 1) * step; /* n below 7: each once */
+        if (x)
+            x[r] = row;
+        if (y)
+            y[r] = row;
+    }
+}
+
+static void test_product(void **state) {
+    const REAL(attn_kernels) *kernels = kernels_under_test(state);
+    bool fused = *(const attn_isa *)*state != ATTN_ISA_GENERIC;
+    for (int64_t cols = 0; cols <= LONGEST; cols++) {
+        int64_t rows = cols % 7, k = cols * 5 % 23, ld = cols + cols % 3;
+        const real *x[7];
+        real *y[7], *from = normals(rows * k, 1, 1, 0), *w = matrix(k, cols, ld, (uint64_t)cols + 2);
+        real *to = poisoned(rows * cols);
+        scatter(rows, k, from, x, NULL);
+        scatter(rows, cols, to, NULL, y);
+        kernels->product(rows, cols, k, x, w, ld, y);
+        for (int64_t r = 0; r < rows; r++)
+            for (int64_t j = 0; j < cols; j++) {
+                real wanted = 0;
+                for (int64_t c = 0; c < k; c++)
+                    wanted = multiply_add(fused, x[r][c], w[c * ld + j], wanted);
+                assert_true(same_bits(&y[r][j], &wanted, 1));
+            }
+        free(from);
+        free(w);
+        free(to);
+    }
+}
+
+static void test_product_transposed(void **state) {
+    const REAL(attn_kernels) *kernels = kernels_under_test(state);
+    for (int64_t k = 0; k <= LONGEST; k++) {
+        int64_t rows = k % 7, cols = k * 5 % 23, ld = k + k % 3;
+        const real *x[7];
+        real *y[7], *from = normals(rows * k, 1, 1, 0), *w = matrix(cols, k, ld, (uint64_t)k + 2);
+        real *to = poisoned(rows * cols);
+        scatter(rows, k, from, x, NULL);
+        scatter(rows, cols, to, NULL, y);
+        kernels->product_transposed(rows, cols, k, x, w, ld, y);
+        for (int64_t r = 0; r < rows; r++)
+            for (int64_t j = 0; j < cols; j++) {
+                long double sum = 0, magnitude = 0;
+                for (int64_t c = 0; c < k; c++) {
+                    long double term = (long double)x[r][c] * w[j * ld + c];
+                    sum += term;
+                    magnitude += fabsl(term);
+                }
+                check_near("transposed product", j, y[r][j], sum,
+                           support_valgrind_factor(REAL_DTYPE) * REAL_EPS / 2 * ((double)k / 2 + 4) * magnitude);
+                real alone, *place = &alone; /* a result's bits depend on its row and column alone */
+                kernels->product_transposed(1, 1, k, &x[r], w + j * ld, ld, &place);
+                assert_true(same_bits(&alone, &y[r][j], 1));
+            }
+        free(from);
+        free(w);
+        free(to);
     }
 }
 
@@ -189,9 +255,9 @@ static void test_add(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dot_rows), cmocka_unit_test(test_weighted_rows), cmocka_unit_test(test_scale_rows),
-        cmocka_unit_test(test_scaled),   cmocka_unit_test(test_transpose),     cmocka_unit_test(test_all_finite),
-        cmocka_unit_test(test_add),
+        cmocka_unit_test(test_dot_rows), cmocka_unit_test(test_weighted_rows),      cmocka_unit_test(test_scale_rows),
+        cmocka_unit_test(test_scaled),   cmocka_unit_test(test_transpose),          cmocka_unit_test(test_all_finite),
+        cmocka_unit_test(test_product),  cmocka_unit_test(test_product_transposed), cmocka_unit_test(test_add),
     };
     return run_for_every_isa("kernels rows", tests, sizeof tests / sizeof *tests);
 }
