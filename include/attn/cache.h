@@ -6,6 +6,7 @@
  *   for each step:
  *       attn_cache_append_f32() or attn_cache_append_all_f32()    the keys and values of the new tokens
  *       attn_cache_attend_f32()                                   their queries against all keys so far
+ *                       or attn_cache_plan_run_f32(), which allocates nothing
  *   attn_cache_destroy(&cache)
  *
  * Each member has its own length; keys at or beyond it are never read, whatever memory holds there.
@@ -134,6 +135,24 @@ ATTN_API attn_status attn_cache_attend_f32(const attn_context *context, const at
                                            const attn_problem *problem, const attn_args_f32 *args);
 ATTN_API attn_status attn_cache_attend_f64(const attn_context *context, const attn_cache *cache,
                                            const attn_problem *problem, const attn_args_f64 *args);
+
+/* A plan for attention of queries to the keys in a cache, however many they will be (since 0.1): attn_plan_create() with
+ * kv_len = the capacity, which is what mask, bias and intermediates have as columns; those at or beyond a member's
+ * length are not read, in intermediates they become -Inf and weights 0. Workspace, description, end of life: as any plan.
+ * It serves every cache of the same sizes and precision.
+ * problem: as for attn_cache_attend_f32(). *plan is written on success only. Memory: one small allocation.
+ * Errors: as attn_plan_create(), and those of attn_cache_attend_f32() for the problem. */
+ATTN_API attn_status attn_cache_plan_create(const attn_context *context, const attn_cache *cache,
+                                            const attn_problem *problem, attn_plan **plan);
+
+/* Runs a plan of attn_cache_plan_create() with the keys that a cache holds now (since 0.1); the same bits as
+ * attn_cache_attend_f32(). args: as there. workspace: as for attn_plan_run_f32(); with it nothing is allocated.
+ * Errors: as attn_plan_run_f32(), and ATTN_ERR_NULL (plan, cache), _SIZE (a plan for a cache of other sizes), _FLAG
+ *   (k, v or kv_lens given), _DTYPE: nothing was written. */
+ATTN_API attn_status attn_cache_plan_run_f32(const attn_plan *plan, const attn_cache *cache, const attn_args_f32 *args,
+                                             void *workspace, size_t workspace_bytes);
+ATTN_API attn_status attn_cache_plan_run_f64(const attn_plan *plan, const attn_cache *cache, const attn_args_f64 *args,
+                                             void *workspace, size_t workspace_bytes);
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,4 @@
-/* The cache as an object: making it, its sizes and the lengths of its members. Keys and values: cache_rows.c. */
+/* The cache as an object: making it, its sizes and the lengths of its members, plans. Keys and values: cache_rows.c. */
 #include "layer/cache.h"
 
 #include <inttypes.h>
@@ -6,6 +6,7 @@
 
 #include "base/checks.h"
 #include "base/status.h"
+#include "sdpa/plan.h"
 
 /* Size of the struct in 0.1, the first version. */
 #define SIZES_FIRST_SIZE (offsetof(attn_cache_sizes, v_dim) + sizeof(int64_t))
@@ -161,4 +162,36 @@ attn_status attn_cache_extend(attn_cache *cache, int64_t member, int64_t rows) {
     ATTN_TRY(attn_check_cache_room(cache, member, rows));
     cache->length[member] += rows;
     return ATTN_OK;
+}
+
+/* ---- Plans ------------------------------------------------------------------------------------------------------- */
+
+static attn_status check_same(const char *name, int64_t given, int64_t ours) {
+    if (given == ours)
+        return ATTN_OK;
+    return attn_fail(ATTN_ERR_SIZE, "%s %" PRId64 " is not the cache's %" PRId64, name, given, ours);
+}
+
+attn_status attn_complete_problem(const attn_cache *cache, const attn_problem *given, int64_t kv_len,
+                                  attn_problem *problem) {
+    ATTN_TRY(attn_read_problem(given, problem));
+    problem->struct_size = sizeof *problem;
+    ATTN_TRY(check_same("batch", problem->batch, cache->sizes.batch));
+    ATTN_TRY(check_same("kv_heads", problem->kv_heads, cache->sizes.kv_heads));
+    ATTN_TRY(check_same("head_dim", problem->head_dim, cache->sizes.head_dim));
+    ATTN_TRY(check_same("v_dim", problem->v_dim, cache->sizes.v_dim));
+    if ((problem->flags & ATTN_RAGGED) != 0)
+        return attn_fail(ATTN_ERR_FLAG, "ATTN_RAGGED: the keys of a cache are not packed");
+    problem->kv_len = kv_len;
+    problem->k = cache->k_strides;
+    problem->v = cache->v_strides;
+    return ATTN_OK;
+}
+
+attn_status attn_cache_plan_create(const attn_context *context, const attn_cache *cache, const attn_problem *problem,
+                                   attn_plan **plan) {
+    attn_problem full;
+    ATTN_TRY(attn_check_cache(cache));
+    ATTN_TRY(attn_complete_problem(cache, problem, cache->sizes.capacity, &full));
+    return attn_plan_create(context, &full, cache->dtype, plan);
 }

@@ -23,6 +23,10 @@ attn_status attn_check_cache(const attn_cache *cache);
 attn_status attn_check_cache_dtype(const attn_cache *cache, attn_dtype dtype);
 attn_status attn_check_cache_member(const attn_cache *cache, int64_t member);
 
+/* The caller's problem with the keys of the cache in it, kv_len of them at most. */
+attn_status attn_complete_problem(const attn_cache *cache, const attn_problem *given, int64_t kv_len,
+                                  attn_problem *problem);
+
 /* Room for `rows` more keys of a member (ATTN_ERR_LENGTH). */
 attn_status attn_check_cache_room(const attn_cache *cache, int64_t member, int64_t rows);
 

@@ -141,28 +141,11 @@ attn_status REAL(attn_cache_rows)(attn_cache *cache, int64_t member, real **k, a
 
 /* ---- Attending ---- */
 
-static attn_status check_same(const char *name, int64_t given, int64_t ours) {
-    if (given == ours)
-        return ATTN_OK;
-    return attn_fail(ATTN_ERR_SIZE, "%s %" PRId64 " is not the cache's %" PRId64, name, given, ours);
-}
-
-/* The caller's problem with the keys of the cache in it. */
-static attn_status complete_problem(const attn_cache *cache, const attn_problem *given, attn_problem *problem) {
-    ATTN_TRY(attn_read_problem(given, problem));
-    problem->struct_size = sizeof *problem;
-    ATTN_TRY(check_same("batch", problem->batch, cache->sizes.batch));
-    ATTN_TRY(check_same("kv_heads", problem->kv_heads, cache->sizes.kv_heads));
-    ATTN_TRY(check_same("head_dim", problem->head_dim, cache->sizes.head_dim));
-    ATTN_TRY(check_same("v_dim", problem->v_dim, cache->sizes.v_dim));
-    if ((problem->flags & ATTN_RAGGED) != 0)
-        return attn_fail(ATTN_ERR_FLAG, "ATTN_RAGGED: the keys of a cache are not packed");
-    problem->kv_len = 0;
+static int64_t longest_length(const attn_cache *cache) {
+    int64_t longest = 0;
     for (int64_t b = 0; b < cache->sizes.batch; b++)
-        problem->kv_len = cache->length[b] > problem->kv_len ? cache->length[b] : problem->kv_len;
-    problem->k = cache->k_strides;
-    problem->v = cache->v_strides;
-    return ATTN_OK;
+        longest = cache->length[b] > longest ? cache->length[b] : longest;
+    return longest;
 }
 
 static attn_status complete_args(const attn_cache *cache, const attn_args *given, attn_args *args) {
@@ -184,7 +167,39 @@ attn_status REAL(attn_cache_attend)(const attn_context *context, const attn_cach
     attn_problem full_problem;
     attn_args full_args;
     ATTN_TRY(attn_check_cache_dtype(cache, REAL_DTYPE));
-    ATTN_TRY(complete_problem(cache, problem, &full_problem));
+    ATTN_TRY(attn_complete_problem(cache, problem, longest_length(cache), &full_problem));
     ATTN_TRY(complete_args(cache, args, &full_args));
     return REAL(attn_sdpa)(context, &full_problem, &full_args);
+}
+
+/* A plan holds where its keys stand: it serves caches of the sizes that it was made for. */
+static attn_status check_plan_of_cache(const attn_plan *plan, const attn_cache *cache) {
+    if (plan == NULL)
+        return attn_fail(ATTN_ERR_NULL, "plan is NULL");
+    const attn_problem *p = &plan->problem;
+    const attn_cache_sizes *s = &cache->sizes;
+    const struct {
+        const char *name;
+        int64_t plan, cache;
+    } sizes[] = {
+        {"batch", p->batch, s->batch},           {"kv_heads", p->kv_heads, s->kv_heads},
+        {"capacity", p->kv_len, s->capacity},    {"head_dim", p->head_dim, s->head_dim},
+        {"v_dim", p->v_dim, s->v_dim},           {"k head stride", p->k.head, cache->k_strides.head},
+        {"k row stride", p->k.row, s->head_dim}, {"v head stride", p->v.head, cache->v_strides.head},
+        {"v row stride", p->v.row, s->v_dim},
+    };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i].plan != sizes[i].cache)
+            return attn_fail(ATTN_ERR_SIZE, "%s %" PRId64 " of the plan is not the cache's %" PRId64, sizes[i].name,
+                             sizes[i].plan, sizes[i].cache);
+    return ATTN_OK;
+}
+
+attn_status REAL(attn_cache_plan_run)(const attn_plan *plan, const attn_cache *cache, const attn_args *args,
+                                      void *workspace, size_t workspace_bytes) {
+    attn_args full_args;
+    ATTN_TRY(attn_check_cache_dtype(cache, REAL_DTYPE));
+    ATTN_TRY(check_plan_of_cache(plan, cache));
+    ATTN_TRY(complete_args(cache, args, &full_args));
+    return REAL(attn_plan_run)(plan, &full_args, workspace, workspace_bytes);
 }

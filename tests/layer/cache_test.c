@@ -423,6 +423,137 @@ static void test_options(void **state) {
     attn_cache_destroy(&cache);
 }
 
+/* ---- Plans ------------------------------------------------------------------------------------------------------- */
+
+/* One plan and one workspace for all steps: nothing is allocated after the plan was made, bits are those of attend. */
+static void test_plan(void **state) {
+    (void)state;
+    tokens t = make_tokens();
+    for (int e = 0; e < 3; e++) {
+        counting_allocator allocator = {.fail_at = -1};
+        attn_context context = counting_context(&allocator);
+        attn_cache *cache = make_cache_of(&context, BATCH, 11);
+        attn_problem problem = problem_of(2, engines[e]);
+        attn_plan *plan = NULL;
+        size_t bytes = 0;
+        assert_ok(attn_cache_plan_create(&context, cache, &problem, &plan));
+        assert_ok(attn_plan_workspace(plan, &bytes));
+        void *workspace = aligned_alloc(ATTN_WORKSPACE_ALIGN, bytes + 64 - bytes % 64);
+        assert_non_null(workspace);
+        int64_t calls = allocator.calls;
+        real *out = poisoned(OUT_SIZE), *lse = poisoned(LSE_SIZE);
+        real *wanted_out = poisoned(OUT_SIZE), *wanted_lse = poisoned(LSE_SIZE);
+        for (int64_t done = 0; done < TOKENS; done += 2) {
+            assert_ok(append_all(cache, &t, done, 2, NULL));
+            REAL(attn_args) args = args_of(&t, done, out, lse), wanted = args_of(&t, done, wanted_out, wanted_lse);
+            memset(workspace, 0xff, bytes);
+            assert_ok(REAL(attn_cache_plan_run)(plan, cache, &args, workspace, bytes));
+            assert_ok(REAL(attn_cache_attend)(NULL, cache, &problem, &wanted));
+        }
+        assert_same_bits(out, wanted_out, OUT_SIZE);
+        assert_same_bits(lse, wanted_lse, LSE_SIZE);
+        assert_int_equal(allocator.calls, calls);
+        /* without a workspace it takes one */
+        REAL(attn_args) args = args_of(&t, 4, out, lse);
+        assert_ok(REAL(attn_cache_plan_run)(plan, cache, &args, NULL, 0));
+        assert_same_bits(out, wanted_out, OUT_SIZE);
+        free(workspace);
+        free(out);
+        free(lse);
+        free(wanted_out);
+        free(wanted_lse);
+        attn_plan_destroy(plan);
+        attn_cache_destroy(&cache);
+        assert_int_equal(allocator.live, 0);
+    }
+    free_tokens(&t);
+}
+
+/* The columns of a plan's mask and intermediates are the capacity. */
+static void test_columns_of_a_plan(void **state) {
+    (void)state;
+    enum { CAPACITY = 9, ROWS = 2, CELLS = BATCH * Q_HEADS * ROWS * CAPACITY };
+    tokens t = make_tokens();
+    attn_cache *cache = make_cache_of(NULL, BATCH, CAPACITY);
+    assert_ok(append_all(cache, &t, 0, TOKENS, NULL));
+    attn_problem problem = problem_of(ROWS, ATTN_ENGINE_AUTO);
+    problem.flags |= ATTN_HAS_MASK | ATTN_WANT_WEIGHTS;
+    problem.mask = (attn_mask_strides){0, 0, 0, 1};
+    problem.scores = (attn_strides){Q_HEADS * ROWS * CAPACITY, ROWS * CAPACITY, CAPACITY};
+    uint8_t mask[CAPACITY] = {1, 0, 1, 1, 1, 1, 1, 1, 1};
+    real *out = poisoned(OUT_SIZE), *lse = poisoned(LSE_SIZE), *weights = poisoned(CELLS);
+    REAL(attn_args) args = args_of(&t, 4, out, lse);
+    args.mask = mask;
+    args.weights = weights;
+    attn_plan *plan = NULL;
+    assert_ok(attn_cache_plan_create(NULL, cache, &problem, &plan));
+    assert_ok(REAL(attn_cache_plan_run)(plan, cache, &args, NULL, 0));
+    for (int64_t row = 0; row < BATCH * Q_HEADS * ROWS; row++) {
+        long double sum = 0;
+        for (int64_t j = 0; j < CAPACITY; j++) {
+            real weight = weights[row * CAPACITY + j];
+            bool visible = j != 1 && j <= 4 + row % ROWS;
+            assert_true(visible ? weight > 0 : weight == 0);
+            sum += weight;
+        }
+        assert_near(sum, 1, 8 * EPS);
+    }
+    attn_plan_destroy(plan);
+    free(out);
+    free(lse);
+    free(weights);
+    free_tokens(&t);
+    attn_cache_destroy(&cache);
+}
+
+static void test_bad_plans(void **state) {
+    (void)state;
+    tokens t = make_tokens();
+    attn_cache *cache = make_cache_of(NULL, BATCH, TOKENS), *longer = make_cache_of(NULL, BATCH, TOKENS + 1);
+    attn_cache *single = make_cache_of(NULL, 1, TOKENS);
+    attn_problem problem = problem_of(1, ATTN_ENGINE_AUTO);
+    attn_plan *plan = NULL, *none = NULL;
+    assert_refused(ATTN_ERR_NULL, "cache is NULL", attn_cache_plan_create(NULL, NULL, &problem, &none));
+    assert_refused(ATTN_ERR_NULL, "problem is NULL", attn_cache_plan_create(NULL, cache, NULL, &none));
+    assert_refused(ATTN_ERR_NULL, "plan is NULL", attn_cache_plan_create(NULL, cache, &problem, NULL));
+    assert_refused(ATTN_ERR_SIZE, "batch 2 is not the cache's 1",
+                   attn_cache_plan_create(NULL, single, &problem, &none));
+    problem.flags |= ATTN_RAGGED;
+    assert_refused(ATTN_ERR_FLAG, "ATTN_RAGGED: the keys of a cache are not packed",
+                   attn_cache_plan_create(NULL, cache, &problem, &none));
+    problem.flags &= ~ATTN_RAGGED;
+    counting_allocator allocator = {.fail_at = 0};
+    attn_context context = counting_context(&allocator);
+    assert_int_equal(attn_cache_plan_create(&context, cache, &problem, &none), ATTN_ERR_NOMEM);
+    assert_null(none);
+
+    assert_ok(attn_cache_plan_create(NULL, cache, &problem, &plan));
+    assert_ok(append_all(cache, &t, 0, TOKENS, NULL));
+    real *out = poisoned(OUT_SIZE), *lse = poisoned(LSE_SIZE);
+    REAL(attn_args) args = args_of(&t, 5, out, lse);
+    assert_refused(ATTN_ERR_NULL, "plan is NULL", REAL(attn_cache_plan_run)(NULL, cache, &args, NULL, 0));
+    assert_refused(ATTN_ERR_NULL, "cache is NULL", REAL(attn_cache_plan_run)(plan, NULL, &args, NULL, 0));
+    assert_refused(ATTN_ERR_NULL, "args is NULL", REAL(attn_cache_plan_run)(plan, cache, NULL, NULL, 0));
+    assert_refused(ATTN_ERR_SIZE, "capacity 6 of the plan is not the cache's 7",
+                   REAL(attn_cache_plan_run)(plan, longer, &args, NULL, 0));
+    assert_refused(ATTN_ERR_SIZE, "batch 2 of the plan is not the cache's 1",
+                   REAL(attn_cache_plan_run)(plan, single, &args, NULL, 0));
+    args.k = t.k;
+    assert_refused(ATTN_ERR_FLAG, "k is given, but the cache has its own",
+                   REAL(attn_cache_plan_run)(plan, cache, &args, NULL, 0));
+    args.k = NULL;
+    assert_int_equal(REAL(attn_cache_plan_run)(plan, cache, &args, out, 1), ATTN_ERR_WORKSPACE);
+    assert_untouched(out, OUT_SIZE);
+    assert_untouched(lse, LSE_SIZE);
+    attn_plan_destroy(plan);
+    free(out);
+    free(lse);
+    free_tokens(&t);
+    attn_cache_destroy(&cache);
+    attn_cache_destroy(&longer);
+    attn_cache_destroy(&single);
+}
+
 /* Enough work for several threads. */
 static void test_threads(void **state) {
     (void)state;
@@ -764,6 +895,9 @@ int main(void) {
         cmocka_unit_test(test_truncate_and_reset),
         cmocka_unit_test(test_writing_without_a_copy),
         cmocka_unit_test(test_options),
+        cmocka_unit_test(test_plan),
+        cmocka_unit_test(test_columns_of_a_plan),
+        cmocka_unit_test(test_bad_plans),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_sizes_of_0),
         cmocka_unit_test(test_failing_allocations),
