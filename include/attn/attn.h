@@ -7,6 +7,7 @@
  *   chain.h      the stages from token ids to attention output, one function each, and the traced call
  *   position.h   sinusoidal and rotary positions, slopes of ALiBi
  *   cache.h      keys and values of the tokens so far, for decoding
+ *   layer.h      a whole layer: projections, rotary positions, attention with or without a cache, the last projection
  *
  * Start with attn_sdpa_f32() in sdpa.h, or with attn_sdpa_flat_f32() when all arrays are dense.
  * All headers are C99 and C++ and include neither cblas.h nor lapacke.h.
@@ -17,6 +18,7 @@
 #include <attn/base.h>
 #include <attn/cache.h>
 #include <attn/chain.h>
+#include <attn/layer.h>
 #include <attn/position.h>
 #include <attn/sdpa.h>
 

@@ -3,10 +3,12 @@
 #define ATTN_LIB_BLAS_H
 
 #include <attn/base.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/exports.h"
+#include "base/status.h"
 
 /* C = alpha op(A) op(B) + beta C, row-major, op(X) = X or its transpose; m x n results over an inner size of k. Nothing
  * is called when m or n is 0; with k 0 C is scaled only. beta 0 does not read C. The caller holds the guard, and has
@@ -32,6 +34,14 @@ ATTN_API void attn_gemm_f64(bool transpose_a, bool transpose_b, int64_t m, int64
 /* True when a size or stride can be handed to this BLAS. */
 static inline bool attn_blas_fits(int64_t size) {
     return ATTN_BLAS_INTEGER_BITS == 64 || size <= INT32_MAX;
+}
+
+/* ATTN_ERR_OVERFLOW for one that cannot. `name` and `what` make the subject of the sentence: "x", ": row stride". */
+static inline attn_status attn_check_fits_blas(const char *name, const char *what, int64_t value) {
+    if (attn_blas_fits(value))
+        return ATTN_OK;
+    return attn_fail(ATTN_ERR_OVERFLOW, "%s%s %" PRId64 " does not fit the integer of the BLAS library", name, what,
+                     value);
 }
 
 /* ATTN_ERR_BLAS with a sentence when the start-up probe found a library that cannot be used. */

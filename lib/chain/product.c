@@ -4,6 +4,7 @@
 
 #include "base/blocks.h"
 #include "base/checks.h"
+#include "base/status.h"
 #include "blas/blas.h"
 #include "kernels/kernels.h"
 

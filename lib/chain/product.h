@@ -3,14 +3,11 @@
 #define ATTN_LIB_PRODUCT_H
 
 #include <attn/base.h>
-#include <inttypes.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/context.h"
 #include "base/real.h"
-#include "base/status.h"
-#include "blas/blas.h"
 
 /* C[b] = alpha A[b] op(B) + 1 bias^T for each member b: A [m, k], op(B) = B [k, n] or the transpose of B [n, k],
  * C [m, n]. The names are the caller's, for sentences. */
@@ -31,14 +28,6 @@ typedef struct attn_product {
     int64_t c_member, c_stride;
     const char *k_name, *a_name, *b_name, *c_name;
 } attn_product;
-
-/* `name` and `what` make the subject of the sentence: "x", ": row stride". */
-static inline attn_status attn_check_fits_blas(const char *name, const char *what, int64_t value) {
-    if (attn_blas_fits(value))
-        return ATTN_OK;
-    return attn_fail(ATTN_ERR_OVERFLOW, "%s%s %" PRId64 " does not fit the integer of the BLAS library", name, what,
-                     value);
-}
 
 /* ATTN_ERR_OVERFLOW when what BLAS gets as it is (k, and the stride of a matrix of several rows) does not fit its
  * integer; m and n are cut into blocks, so any fits. ATTN_ERR_BLAS when the library in this process cannot be used. */

@@ -57,6 +57,24 @@ static attn_status check_sizes(const attn_cache_sizes *given, attn_cache_sizes *
     return attn_check_size("v_dim", sizes->v_dim, 0);
 }
 
+attn_cache_layout attn_lay_out_cache(const attn_cache_sizes *s, int64_t real_bytes) {
+    attn_cache_layout layout = {0};
+    attn_ledger *ledger = &layout.ledger;
+    int64_t heads = attn_mul_saturated(s->batch, s->kv_heads);
+    layout.object = attn_ledger_book(ledger, "cache", 1, sizeof(attn_cache), 1);
+    layout.lengths = attn_ledger_book(ledger, "lengths", s->batch, sizeof(int64_t), 1);
+    layout.k =
+        attn_ledger_book(ledger, "keys of a head", attn_mul_saturated(s->capacity, s->head_dim), real_bytes, heads);
+    layout.v =
+        attn_ledger_book(ledger, "values of a head", attn_mul_saturated(s->capacity, s->v_dim), real_bytes, heads);
+    int64_t k_head = ledger->piece[layout.k].bytes / real_bytes, v_head = ledger->piece[layout.v].bytes / real_bytes;
+    layout.k_strides =
+        (attn_strides){.batch = attn_mul_saturated(s->kv_heads, k_head), .head = k_head, .row = s->head_dim};
+    layout.v_strides =
+        (attn_strides){.batch = attn_mul_saturated(s->kv_heads, v_head), .head = v_head, .row = s->v_dim};
+    return layout;
+}
+
 attn_status attn_cache_create(const attn_context *context, const attn_cache_sizes *sizes, attn_dtype dtype,
                               attn_cache **cache) {
     attn_cache made = {.dtype = dtype};
@@ -67,31 +85,21 @@ attn_status attn_cache_create(const attn_context *context, const attn_cache_size
     if (dtype != ATTN_F32 && dtype != ATTN_F64)
         return attn_fail(ATTN_ERR_DTYPE, "dtype %d is none", (int)dtype);
 
-    const attn_cache_sizes *s = &made.sizes;
-    int64_t real_bytes = dtype == ATTN_F32 ? sizeof(float) : sizeof(double);
-    int64_t heads = attn_mul_saturated(s->batch, s->kv_heads);
-    attn_ledger ledger = {0};
-    int object = attn_ledger_book(&ledger, "cache", 1, sizeof made, 1);
-    int lengths = attn_ledger_book(&ledger, "lengths", s->batch, sizeof *made.length, 1);
-    int k =
-        attn_ledger_book(&ledger, "keys of a head", attn_mul_saturated(s->capacity, s->head_dim), real_bytes, heads);
-    int v = attn_ledger_book(&ledger, "values of a head", attn_mul_saturated(s->capacity, s->v_dim), real_bytes, heads);
-    if (ledger.overflow || ledger.bytes > PTRDIFF_MAX - 1)
+    attn_cache_layout layout = attn_lay_out_cache(&made.sizes, dtype == ATTN_F32 ? sizeof(float) : sizeof(double));
+    const attn_ledger *ledger = &layout.ledger;
+    if (ledger->overflow || ledger->bytes > PTRDIFF_MAX - 1)
         return attn_fail(ATTN_ERR_OVERFLOW, "a cache of these sizes is larger than the address space");
-    int64_t k_head = ledger.piece[k].bytes / real_bytes, v_head = ledger.piece[v].bytes / real_bytes;
-
-    void *memory = attn_allocate(&made.resources, ledger.bytes);
+    void *memory = attn_allocate(&made.resources, ledger->bytes);
     if (memory == NULL)
-        return attn_fail(ATTN_ERR_NOMEM, "the allocator has no %" PRId64 " bytes for the cache", ledger.bytes);
-    made.bytes = ledger.bytes;
-    made.length = attn_ledger_grant(&ledger, memory, lengths, 0);
-    made.k = attn_ledger_grant(&ledger, memory, k, 0);
-    made.v = attn_ledger_grant(&ledger, memory, v, 0);
-    made.k_strides =
-        (attn_strides){.batch = attn_mul_saturated(s->kv_heads, k_head), .head = k_head, .row = s->head_dim};
-    made.v_strides = (attn_strides){.batch = attn_mul_saturated(s->kv_heads, v_head), .head = v_head, .row = s->v_dim};
-    memset(made.length, 0, (size_t)s->batch * sizeof *made.length);
-    *cache = attn_ledger_grant(&ledger, memory, object, 0);
+        return attn_fail(ATTN_ERR_NOMEM, "the allocator has no %" PRId64 " bytes for the cache", ledger->bytes);
+    made.bytes = ledger->bytes;
+    made.length = attn_ledger_grant(ledger, memory, layout.lengths, 0);
+    made.k = attn_ledger_grant(ledger, memory, layout.k, 0);
+    made.v = attn_ledger_grant(ledger, memory, layout.v, 0);
+    made.k_strides = layout.k_strides;
+    made.v_strides = layout.v_strides;
+    memset(made.length, 0, (size_t)made.sizes.batch * sizeof *made.length);
+    *cache = attn_ledger_grant(ledger, memory, layout.object, 0);
     **cache = made;
     return ATTN_OK;
 }

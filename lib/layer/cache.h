@@ -19,6 +19,14 @@ struct attn_cache {
     attn_strides k_strides, v_strides;
 };
 
+/* Where keys and values of a cache of checked sizes stand: strides, and the pieces of its memory in an empty ledger. */
+typedef struct attn_cache_layout {
+    attn_ledger ledger;
+    int object, lengths, k, v; /* pieces */
+    attn_strides k_strides, v_strides;
+} attn_cache_layout;
+attn_cache_layout attn_lay_out_cache(const attn_cache_sizes *sizes, int64_t real_bytes);
+
 attn_status attn_check_cache(const attn_cache *cache);
 attn_status attn_check_cache_dtype(const attn_cache *cache, attn_dtype dtype);
 attn_status attn_check_cache_member(const attn_cache *cache, int64_t member);

@@ -6,6 +6,7 @@
 #include "base/real.h"
 #include "base/status.h"
 #include "layer/cache.h"
+#include "layer/cache_rows.h"
 #include "sdpa/plan.h"
 
 typedef REAL(attn_args) attn_args;
@@ -71,6 +72,18 @@ static void copy_part(const append_call *call, const new_rows *part, int64_t m) 
                    from + h * part->from_strides.head + t * part->from_strides.row, (size_t)part->cols * sizeof(real));
 }
 
+/* Puts the new rows where they belong; they do not count yet. */
+static void store(const append_call *call) {
+    for (int64_t m = 0; m < call->members; m++)
+        for (int i = 0; i < 2; i++)
+            copy_part(call, &call->part[i], m);
+}
+
+static void count_new_rows(append_call *call) {
+    for (int64_t m = 0; m < call->members; m++)
+        call->cache->length[call->first_member + m] += count_of(call, m);
+}
+
 static attn_status append(append_call *call) {
     ATTN_TRY(attn_check_size("rows", call->rows, 0));
     for (int64_t m = 0; m < call->members; m++) {
@@ -82,11 +95,8 @@ static attn_status append(append_call *call) {
     }
     for (int i = 0; i < 2; i++)
         ATTN_TRY(check_part(call, &call->part[i]));
-    for (int64_t m = 0; m < call->members; m++) {
-        for (int i = 0; i < 2; i++)
-            copy_part(call, &call->part[i], m);
-        call->cache->length[call->first_member + m] += count_of(call, m);
-    }
+    store(call);
+    count_new_rows(call);
     return ATTN_OK;
 }
 
@@ -112,14 +122,26 @@ attn_status REAL(attn_cache_append)(attn_cache *cache, int64_t member, int64_t r
     return append(&call);
 }
 
-attn_status REAL(attn_cache_append_all)(attn_cache *cache, int64_t rows, const int64_t *counts, const real *k,
-                                        attn_strides k_strides, const real *v, attn_strides v_strides) {
-    ATTN_TRY(attn_check_cache_dtype(cache, REAL_DTYPE));
+static append_call append_to_all(attn_cache *cache, int64_t rows, const int64_t *counts, const real *k,
+                                 attn_strides k_strides, const real *v, attn_strides v_strides) {
     append_call call = append_to(cache, k, k_strides, v, v_strides);
     call.members = cache->sizes.batch;
     call.rows = rows;
     call.counts = counts;
+    return call;
+}
+
+attn_status REAL(attn_cache_append_all)(attn_cache *cache, int64_t rows, const int64_t *counts, const real *k,
+                                        attn_strides k_strides, const real *v, attn_strides v_strides) {
+    ATTN_TRY(attn_check_cache_dtype(cache, REAL_DTYPE));
+    append_call call = append_to_all(cache, rows, counts, k, k_strides, v, v_strides);
     return append(&call);
+}
+
+void REAL(attn_cache_store_all)(attn_cache *cache, int64_t rows, const int64_t *counts, const real *k,
+                                attn_strides k_strides, const real *v, attn_strides v_strides) {
+    append_call call = append_to_all(cache, rows, counts, k, k_strides, v, v_strides);
+    store(&call);
 }
 
 attn_status REAL(attn_cache_rows)(attn_cache *cache, int64_t member, real **k, attn_strides *k_strides, real **v,

@@ -3,26 +3,18 @@
  * Rows are cut into blocks, pairs into pieces whose frequencies fit the stack; sine and cosine are computed once per
  * token and serve all heads.
  */
-#include <attn/position.h>
+#include "position/rotary.h"
+
 #include <stddef.h>
 #include <string.h>
 
-#include "base/blocks.h"
 #include "kernels/kernels.h"
 #include "position/angles.h"
 
 /* Size of the struct in 0.1, the first version. */
 #define ROTARY_FIRST_SIZE (offsetof(attn_rotary, table_batch) + sizeof(int64_t))
 
-typedef struct rotary_call {
-    attn_rotary r;
-    const real *x, *cosines, *sines;
-    const int64_t *ids;
-    real *y;
-    int64_t pairs;
-    real direction;
-    attn_blocks blocks; /* of the rows of each member, and of pairs */
-} rotary_call;
+typedef attn_rotary_call rotary_call;
 
 static bool has(const attn_rotary *r, uint64_t flag) {
     return (r->flags & flag) != 0;
@@ -30,8 +22,12 @@ static bool has(const attn_rotary *r, uint64_t flag) {
 
 /* ---- Checks ---- */
 
-static attn_status check_rotary(const attn_rotary *given, attn_rotary *r) {
-    ATTN_TRY(attn_read_struct("rotary", "attn_rotary", given, ROTARY_FIRST_SIZE, sizeof *r, r));
+#if ATTN_REAL_BITS == 32
+attn_status attn_read_rotary(const attn_rotary *given, attn_rotary *rotary) {
+    return attn_read_struct("rotary", "attn_rotary", given, ROTARY_FIRST_SIZE, sizeof *rotary, rotary);
+}
+
+attn_status attn_check_rotary(const attn_rotary *r) {
     const uint64_t known = ATTN_ROTARY_INVERSE | ATTN_ROTARY_HAS_IDS | ATTN_ROTARY_HAS_TABLES;
     if ((r->flags & ~known) != 0)
         return attn_fail(ATTN_ERR_FLAG, "flags: 0x%" PRIx64 " is unknown", r->flags & ~known);
@@ -54,6 +50,7 @@ static attn_status check_rotary(const attn_rotary *given, attn_rotary *r) {
         return attn_check_size("table_rows", r->table_rows, 0);
     return attn_check_base(r->base);
 }
+#endif
 
 static attn_status check_option(const attn_rotary *r, const attn_extent *array, uint64_t flag, const char *flag_name) {
     if (has(r, flag)) {
@@ -85,7 +82,7 @@ static attn_status check_table_positions(const rotary_call *call) {
                 return attn_fail(ATTN_ERR_ID,
                                  "ids[%" PRId64 "][%" PRId64 "] %" PRId64
                                  " is no row of a table with table_rows %" PRId64,
-                                 b, t, id, r->table_rows);
+                                 call->first_member + b, t, id, r->table_rows);
         }
     return ATTN_OK;
 }
@@ -194,25 +191,34 @@ static void rotate_blocks(void *argument, int worker) {
     }
 }
 
+attn_status REAL(attn_prepare_rotary)(rotary_call *call) {
+    call->pairs = call->r.rotary_dim / 2;
+    call->direction = has(&call->r, ATTN_ROTARY_INVERSE) ? -1 : 1;
+    ATTN_TRY(check_arrays(call));
+    int64_t token = attn_mul_saturated(call->r.heads, call->r.head_dim);
+    int64_t block_rows = ATTN_ROW_BLOCK_ELEMENTS / (token < 1 ? 1 : token);
+    call->blocks = attn_cut(call->r.batch, call->r.rows, call->pairs < 1 ? 1 : call->pairs,
+                            block_rows < 1 ? 1 : block_rows, ATTN_ANGLE_PAIRS);
+    return ATTN_OK;
+}
+
+attn_status REAL(attn_run_rotary)(const attn_resources *resources, rotary_call *call) {
+    const attn_rotary *r = &call->r;
+    int64_t elements =
+        attn_mul_saturated(attn_mul_saturated(r->batch, r->rows), attn_mul_saturated(r->heads, r->head_dim));
+    int workers = attn_block_workers(&call->blocks, resources, elements, ATTN_ROW_BLOCK_ELEMENTS);
+    return elements == 0 ? ATTN_OK : attn_run_workers(resources, workers, rotate_blocks, call);
+}
+
 attn_status REAL(attn_rotary)(const attn_context *context, const attn_rotary *rotary, const real *x, const int64_t *ids,
                               const real *cosines, const real *sines, real *y) {
     attn_resources resources;
     ATTN_TRY(attn_resolve_context(context, &resources));
     rotary_call call = {.x = x, .cosines = cosines, .sines = sines, .ids = ids, .y = y};
-    ATTN_TRY(check_rotary(rotary, &call.r));
-    call.pairs = call.r.rotary_dim / 2;
-    call.direction = has(&call.r, ATTN_ROTARY_INVERSE) ? -1 : 1;
-    ATTN_TRY(check_arrays(&call));
-    if (call.r.heads == 0)
-        return ATTN_OK;
-
-    int64_t token = attn_mul_saturated(call.r.heads, call.r.head_dim);
-    int64_t block_rows = ATTN_ROW_BLOCK_ELEMENTS / token;
-    call.blocks = attn_cut(call.r.batch, call.r.rows, call.pairs < 1 ? 1 : call.pairs, block_rows < 1 ? 1 : block_rows,
-                           ATTN_ANGLE_PAIRS);
-    int64_t elements = attn_mul_saturated(attn_mul_saturated(call.r.batch, call.r.rows), token);
-    int workers = attn_block_workers(&call.blocks, &resources, elements, ATTN_ROW_BLOCK_ELEMENTS);
-    return attn_run_workers(&resources, workers, rotate_blocks, &call);
+    ATTN_TRY(attn_read_rotary(rotary, &call.r));
+    ATTN_TRY(attn_check_rotary(&call.r));
+    ATTN_TRY(REAL(attn_prepare_rotary)(&call));
+    return REAL(attn_run_rotary)(&resources, &call);
 }
 
 #if ATTN_REAL_BITS == 32

@@ -91,9 +91,8 @@ static attn_lengths lengths_of(const attn_args *args) {
     return (attn_lengths){args->q_lens, args->kv_lens, args->q_offsets, args->kv_offsets};
 }
 
-static attn_status check_args(const attn_plan *plan, const attn_args *given, attn_args *args) {
-    ATTN_TRY(attn_read_args(given, args));
-    const attn_arrays arrays = {
+attn_arrays attn_arrays_of(const attn_args *args) {
+    return (attn_arrays){
         .real_bytes = sizeof(real),
         .at =
             {
@@ -113,18 +112,12 @@ static attn_status check_args(const attn_plan *plan, const attn_args *given, att
             },
         .lengths = lengths_of(args),
     };
-    return attn_check_arrays(&plan->problem, &arrays);
 }
 
-static attn_status check_workspace(const attn_plan *plan, const void *workspace, size_t workspace_bytes) {
-    if (workspace == NULL)
-        return ATTN_OK;
-    if (workspace_bytes < (size_t)plan->ledger.bytes)
-        return attn_fail(ATTN_ERR_WORKSPACE, "workspace_bytes %zu is below the %" PRId64 " that this plan needs",
-                         workspace_bytes, plan->ledger.bytes);
-    if ((uintptr_t)workspace % ATTN_WORKSPACE_ALIGN != 0)
-        return attn_fail(ATTN_ERR_WORKSPACE, "workspace %p is not aligned to %d", workspace, ATTN_WORKSPACE_ALIGN);
-    return ATTN_OK;
+static attn_status check_args(const attn_plan *plan, const attn_args *given, attn_args *args) {
+    ATTN_TRY(attn_read_args(given, args));
+    const attn_arrays arrays = attn_arrays_of(args);
+    return attn_check_arrays(&plan->problem, &arrays);
 }
 
 attn_status REAL(attn_plan_run)(const attn_plan *plan, const attn_args *given, void *workspace,
@@ -136,7 +129,7 @@ attn_status REAL(attn_plan_run)(const attn_plan *plan, const attn_args *given, v
                          REAL_DTYPE == ATTN_F32 ? "float" : "double");
     attn_args args;
     ATTN_TRY(check_args(plan, given, &args));
-    ATTN_TRY(check_workspace(plan, workspace, workspace_bytes));
+    ATTN_TRY(attn_check_workspace(&plan->ledger, workspace, workspace_bytes));
     if (plan->tasks == 0)
         return ATTN_OK;
     void *own = NULL;

@@ -15,9 +15,13 @@ typedef REAL(attn_kernels) attn_kernels;
 #define attn_with_sink REAL(attn_with_sink)
 #define attn_group REAL(attn_group)
 #define attn_clear_rows REAL(attn_clear_rows)
+#define attn_arrays_of REAL(attn_arrays_of)
 #define attn_naive_task REAL(attn_naive_task)
 #define attn_blas_task REAL(attn_blas_task)
 #define attn_fused_task REAL(attn_fused_task)
+
+/* The pointers of a call, for the checks. */
+attn_arrays attn_arrays_of(const attn_args *args);
 
 /* One call of attn_plan_run: checked, with a workspace, shared by its workers. */
 typedef struct attn_call {

@@ -249,6 +249,17 @@ attn_status attn_plan_workspace(const attn_plan *plan, size_t *bytes) {
     return ATTN_OK;
 }
 
+attn_status attn_check_workspace(const attn_ledger *ledger, const void *workspace, size_t workspace_bytes) {
+    if (workspace == NULL)
+        return ATTN_OK;
+    if (workspace_bytes < (size_t)ledger->bytes)
+        return attn_fail(ATTN_ERR_WORKSPACE, "workspace_bytes %zu is below the %" PRId64 " that this plan needs",
+                         workspace_bytes, ledger->bytes);
+    if ((uintptr_t)workspace % ATTN_WORKSPACE_ALIGN != 0)
+        return attn_fail(ATTN_ERR_WORKSPACE, "workspace %p is not aligned to %d", workspace, ATTN_WORKSPACE_ALIGN);
+    return ATTN_OK;
+}
+
 /* A text that grows past its room: counted to the end, written as far as it fits. */
 typedef struct bounded_text {
     char *text;

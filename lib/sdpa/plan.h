@@ -58,6 +58,13 @@ typedef struct attn_arrays {
 /* Checks the pointers and lengths of a call against its checked problem. */
 attn_status attn_check_arrays(const attn_problem *problem, const attn_arrays *arrays);
 
+/* Where one array of a call lies. */
+attn_extent attn_array_extent(const attn_problem *problem, const attn_arrays *arrays, int array);
+
+/* The length of each member within 0 .. buffer; NULL is fine (ATTN_ERR_LENGTH). The names are for the sentence. */
+attn_status attn_check_lengths(const char *name, const int64_t *lengths, int64_t batch, const char *buffer_name,
+                               int64_t buffer);
+
 /* Member b of the batch with its lengths and offset. */
 attn_member attn_member_of(const attn_problem *problem, int64_t b, const attn_lengths *lengths);
 
@@ -102,6 +109,9 @@ struct attn_plan {
 /* Checks everything and decides everything; the plan is then complete. */
 attn_status attn_plan_prepare(attn_plan *plan, const attn_context *context, const attn_problem *problem,
                               attn_dtype dtype);
+
+/* A caller's workspace, or NULL: large enough and aligned (ATTN_ERR_WORKSPACE). */
+attn_status attn_check_workspace(const attn_ledger *ledger, const void *workspace, size_t workspace_bytes);
 
 /* How a key head of this member is shared out. Whether own loops do it is for the member's own lengths to say; heads and
  * rows change no bits. */

@@ -204,8 +204,7 @@ static void set_mask_shape(attn_extent *e, const attn_problem *p, int64_t keys, 
     e->stride[3] = strides.key;
 }
 
-/* Where an array lies. */
-static attn_extent extent_of(const attn_problem *p, const attn_arrays *a, int array) {
+attn_extent attn_array_extent(const attn_problem *p, const attn_arrays *a, int array) {
     /* packed tokens are one member of all rows */
     bool ragged = has(p, ATTN_RAGGED);
     int64_t batch = ragged ? 1 : p->batch;
@@ -260,7 +259,7 @@ static attn_status check_key_stride(const char *name, int64_t stride) {
 }
 
 static attn_status check_array_shape(const attn_problem *p, int array) {
-    attn_extent e = extent_of(p, &(attn_arrays){.real_bytes = sizeof(double)}, array);
+    attn_extent e = attn_array_extent(p, &(attn_arrays){.real_bytes = sizeof(double)}, array);
     if (array == ATTN_MASK || array == ATTN_BIAS) {
         ATTN_TRY(check_key_stride(e.name, e.stride[3]));
         e.stride[3] = 0; /* rows of a mask may be closer than their size: broadcast, or bands of one long row */
@@ -288,8 +287,8 @@ attn_status attn_check_problem(const attn_problem *given, attn_problem *problem)
 
 /* ---- Checks of the arguments ---- */
 
-static attn_status check_lengths(const char *name, const int64_t *lengths, int64_t batch, const char *buffer_name,
-                                 int64_t buffer) {
+attn_status attn_check_lengths(const char *name, const int64_t *lengths, int64_t batch, const char *buffer_name,
+                               int64_t buffer) {
     for (int64_t b = 0; lengths != NULL && b < batch; b++)
         if (lengths[b] < 0 || lengths[b] > buffer)
             return attn_fail(ATTN_ERR_LENGTH, "%s[%" PRId64 "] %" PRId64 " is outside 0..%s %" PRId64, name, b,
@@ -328,8 +327,8 @@ static attn_status check_member_lengths(const attn_problem *p, const attn_length
     if (lengths->q_offsets != NULL || lengths->kv_offsets != NULL)
         return attn_fail(ATTN_ERR_FLAG, "%s are given without ATTN_RAGGED",
                          lengths->q_offsets != NULL ? "q_offsets" : "kv_offsets");
-    ATTN_TRY(check_lengths("q_lens", lengths->q_lens, p->batch, "q_len", p->q_len));
-    return check_lengths("kv_lens", lengths->kv_lens, p->batch, "kv_len", p->kv_len);
+    ATTN_TRY(attn_check_lengths("q_lens", lengths->q_lens, p->batch, "q_len", p->q_len));
+    return attn_check_lengths("kv_lens", lengths->kv_lens, p->batch, "kv_len", p->kv_len);
 }
 
 /* Pointers: those that are needed are there, and an optional one goes with its flag. */
@@ -365,7 +364,7 @@ attn_status attn_check_arrays(const attn_problem *problem, const attn_arrays *ar
     attn_extent extents[ATTN_ARRAYS] = {0};
     for (int array = 0; array < ATTN_ARRAYS; array++)
         if (array_belongs(problem, array)) /* the others stay empty, without an address */
-            extents[array] = extent_of(problem, arrays, array);
+            extents[array] = attn_array_extent(problem, arrays, array);
     ATTN_TRY(check_pointers(problem, arrays, extents));
     ATTN_TRY(check_member_lengths(problem, &arrays->lengths));
     if (arrays->at[ATTN_LSE] != NULL) {
@@ -429,8 +428,8 @@ attn_status attn_problem_flops(const attn_problem *problem, const int64_t *q_len
                                double *flops) {
     attn_problem checked;
     ATTN_TRY(attn_check_problem(problem, &checked));
-    ATTN_TRY(check_lengths("q_lens", q_lens, checked.batch, "q_len", checked.q_len));
-    ATTN_TRY(check_lengths("kv_lens", kv_lens, checked.batch, "kv_len", checked.kv_len));
+    ATTN_TRY(attn_check_lengths("q_lens", q_lens, checked.batch, "q_len", checked.q_len));
+    ATTN_TRY(attn_check_lengths("kv_lens", kv_lens, checked.batch, "kv_len", checked.kv_len));
     if (flops == NULL)
         return attn_fail(ATTN_ERR_NULL, "flops is NULL");
     const attn_lengths lengths = {.q_lens = q_lens, .kv_lens = kv_lens};

@@ -1,0 +1,414 @@
+/* The layer as a plan: checks, places in the workspace, flops. Running it: layer_run.c. */
+#include "layer/layer.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/blocks.h"
+#include "base/status.h"
+#include "blas/blas.h"
+#include "layer/cache.h"
+#include "position/rotary_check.h"
+
+/* Sizes of the structs in the first version. */
+#define LAYER_FIRST_SIZE (offsetof(attn_layer, w_o_row) + sizeof(int64_t))
+#define ARGS_FIRST_SIZE (offsetof(attn_layer_args_f32, attention) + sizeof(void *))
+
+attn_status attn_layer_init(attn_layer *layer, size_t struct_size) {
+    return attn_init_struct("attn_layer", layer, struct_size, LAYER_FIRST_SIZE, sizeof *layer);
+}
+
+attn_status attn_layer_args_init_f32(attn_layer_args_f32 *args, size_t struct_size) {
+    return attn_init_struct("attn_layer_args_f32", args, struct_size, ARGS_FIRST_SIZE, sizeof *args);
+}
+
+attn_status attn_layer_args_init_f64(attn_layer_args_f64 *args, size_t struct_size) {
+    return attn_init_struct("attn_layer_args_f64", args, struct_size, ARGS_FIRST_SIZE, sizeof *args);
+}
+
+attn_status attn_read_layer_args(const void *given, void *args) {
+    _Static_assert(sizeof(attn_layer_args_f32) == sizeof(attn_layer_args_f64), "one size of args for both precisions");
+    return attn_read_struct("args", "attn_layer_args", given, ARGS_FIRST_SIZE, sizeof(attn_layer_args_f32), args);
+}
+
+/* ---- Sizes ------------------------------------------------------------------------------------------------------- */
+
+static bool has(const attn_layer *layer, uint64_t flag) {
+    return (layer->flags & flag) != 0;
+}
+
+/* In self-attention keys and values come from x. */
+static attn_status check_self(const attn_problem *p) {
+    if (p->kv_len != p->q_len)
+        return attn_fail(ATTN_ERR_SIZE, "kv_len %" PRId64 " is not q_len %" PRId64 ", as self-attention has it",
+                         p->kv_len, p->q_len);
+    if ((p->flags & ATTN_RAGGED) != 0 && p->total_kv != p->total_q)
+        return attn_fail(ATTN_ERR_SIZE, "total_kv %" PRId64 " is not total_q %" PRId64 ", as self-attention has it",
+                         p->total_kv, p->total_q);
+    return ATTN_OK;
+}
+
+static attn_status check_cache_sizes(const attn_layer *layer, const attn_problem *p) {
+    ATTN_TRY(attn_check_size("capacity", layer->capacity, 0));
+    if ((p->flags & ATTN_RAGGED) != 0)
+        return attn_fail(ATTN_ERR_FLAG, "ATTN_RAGGED: the keys of a cache are not packed");
+    if (p->kv_len > layer->capacity)
+        return attn_fail(ATTN_ERR_SIZE, "kv_len %" PRId64 " new keys are more than the capacity %" PRId64, p->kv_len,
+                         layer->capacity);
+    return ATTN_OK;
+}
+
+/* The caller's structs with sizes that fit each other; `problem` gets strides for nothing but this check. */
+static attn_status read_layer(const attn_layer *given, attn_layer *layer, attn_problem *problem) {
+    const uint64_t known = (ATTN_LAYER_HAS_CACHE << 1) - 1;
+    ATTN_TRY(attn_read_struct("layer", "attn_layer", given, LAYER_FIRST_SIZE, sizeof *layer, layer));
+    if ((layer->flags & ~known) != 0)
+        return attn_fail(ATTN_ERR_FLAG, "flags: 0x%" PRIx64 " is unknown", layer->flags & ~known);
+    if (layer->attention == NULL)
+        return attn_fail(ATTN_ERR_NULL, "attention is NULL");
+    ATTN_TRY(attn_read_problem(layer->attention, problem));
+    problem->struct_size = sizeof *problem;
+    attn_problem sizes = *problem;
+    ATTN_TRY(attn_problem_layout_blhd(&sizes));
+    ATTN_TRY(attn_check_size("d_model", layer->d_model, 1));
+    ATTN_TRY(attn_check_size("d_out", layer->d_out, 0));
+    if (has(layer, ATTN_LAYER_CROSS))
+        ATTN_TRY(attn_check_size("d_context", layer->d_context, 1));
+    else
+        ATTN_TRY(check_self(problem));
+    return has(layer, ATTN_LAYER_HAS_CACHE) ? check_cache_sizes(layer, problem) : ATTN_OK;
+}
+
+/* Columns of the heads side by side, saturated. */
+typedef struct layer_columns {
+    int64_t q, k, v, z;
+} layer_columns;
+
+static layer_columns columns_of(const attn_problem *p) {
+    return (layer_columns){
+        .q = attn_mul_saturated(p->q_heads, p->head_dim),
+        .k = attn_mul_saturated(p->kv_heads, p->head_dim),
+        .v = attn_mul_saturated(p->kv_heads, p->v_dim),
+        .z = attn_mul_saturated(p->q_heads, p->v_dim),
+    };
+}
+
+static void set_weights(const attn_layer *layer, const attn_problem *p, attn_layer_weight *weight) {
+    layer_columns n = columns_of(p);
+    bool packed = has(layer, ATTN_LAYER_PACKED), cross = has(layer, ATTN_LAYER_CROSS);
+    int64_t kv_in = cross ? layer->d_context : layer->d_model;
+    int64_t kv = attn_add_saturated(n.k, n.v);
+    weight[0] =
+        (attn_layer_weight){layer->d_model, packed && !cross ? attn_add_saturated(n.q, kv) : n.q, layer->w_q_row};
+    weight[1] = (attn_layer_weight){kv_in, !packed ? n.k : cross ? kv : 0, layer->w_k_row};
+    weight[2] = (attn_layer_weight){kv_in, packed ? 0 : n.v, layer->w_v_row};
+    weight[3] = (attn_layer_weight){n.z, layer->d_out, layer->w_o_row};
+}
+
+attn_status attn_layer_layout_dense(attn_layer *given) {
+    attn_layer layer;
+    attn_problem p;
+    attn_layer_weight weight[ATTN_LAYER_WEIGHTS];
+    ATTN_TRY(read_layer(given, &layer, &p));
+    set_weights(&layer, &p, weight);
+    layer.x_row = layer.d_model;
+    layer.x_batch = attn_mul_saturated(p.q_len, layer.d_model);
+    if (has(&layer, ATTN_LAYER_CROSS)) {
+        layer.context_row = layer.d_context;
+        layer.context_batch = attn_mul_saturated(p.kv_len, layer.d_context);
+    }
+    layer.y_row = layer.d_out;
+    layer.y_batch = attn_mul_saturated(p.q_len, layer.d_out);
+    int64_t *const rows[] = {&layer.w_q_row, &layer.w_k_row, &layer.w_v_row, &layer.w_o_row};
+    static const char *const names[] = {"w_q", "w_k", "w_v", "w_o"};
+    for (int i = 0; i < ATTN_LAYER_WEIGHTS; i++) {
+        *rows[i] = has(&layer, ATTN_LAYER_OUT_IN) ? weight[i].in : weight[i].columns;
+        if (*rows[i] == INT64_MAX)
+            return attn_fail(ATTN_ERR_OVERFLOW, "%s: a dense array of these sizes has strides beyond 63 bits",
+                             names[i]);
+    }
+    if (layer.x_batch == INT64_MAX || layer.context_batch == INT64_MAX || layer.y_batch == INT64_MAX)
+        return attn_fail(ATTN_ERR_OVERFLOW, "%s: a dense array of these sizes has strides beyond 63 bits",
+                         layer.x_batch == INT64_MAX         ? "x"
+                         : layer.context_batch == INT64_MAX ? "context"
+                                                            : "y");
+    memcpy(given, &layer, given->struct_size);
+    return ATTN_OK;
+}
+
+/* ---- Arrays ------------------------------------------------------------------------------------------------------ */
+
+static attn_extent rows_extent(const attn_layer_plan *plan, int64_t rows, int64_t total, int64_t cols, int64_t batch,
+                               int64_t row) {
+    const attn_problem *p = &plan->attention.problem;
+    bool ragged = attn_layer_ragged(plan);
+    bool one = ragged || p->batch == 1;
+    return attn_extent_heads(NULL, NULL, ragged ? 1 : p->batch, 1, ragged ? total : rows, cols,
+                             (attn_strides){.batch = one ? 0 : batch, .row = row}, 1);
+}
+
+attn_extent attn_layer_extent(const attn_layer_plan *plan, int array, const void *address) {
+    static const char *const names[] = {"x",   "context", "w_q", "w_k", "w_v",    "w_o", "b_q",
+                                        "b_k", "b_v",     "b_o", "ids", "kv_ids", "y"};
+    const attn_problem *p = &plan->attention.problem;
+    const attn_layer *l = &plan->layer;
+    bool cross = attn_layer_has(plan, ATTN_LAYER_CROSS);
+    bool ids = attn_layer_has(plan, ATTN_LAYER_HAS_ROTARY) && (plan->rotary.flags & ATTN_ROTARY_HAS_IDS) != 0;
+    attn_extent e = {.dims = 1};
+    int64_t element_bytes = plan->attention.dtype == ATTN_F32 ? sizeof(float) : sizeof(double);
+    switch (array) {
+    case ATTN_LAYER_X:
+        e = rows_extent(plan, p->q_len, p->total_q, l->d_model, l->x_batch, l->x_row);
+        break;
+    case ATTN_LAYER_CONTEXT:
+        if (cross)
+            e = rows_extent(plan, plan->new_keys, p->total_kv, l->d_context, l->context_batch, l->context_row);
+        break;
+    case ATTN_LAYER_W_Q:
+    case ATTN_LAYER_W_K:
+    case ATTN_LAYER_W_V:
+    case ATTN_LAYER_W_O: {
+        const attn_layer_weight *w = &plan->weight[array - ATTN_LAYER_W_Q];
+        bool out_in = attn_layer_has(plan, ATTN_LAYER_OUT_IN);
+        e = attn_extent_matrix(NULL, NULL, out_in ? w->columns : w->in, out_in ? w->in : w->columns, w->row, 1);
+        break;
+    }
+    case ATTN_LAYER_B_Q:
+    case ATTN_LAYER_B_K:
+    case ATTN_LAYER_B_V:
+    case ATTN_LAYER_B_O:
+        e = attn_extent_vector(NULL, NULL, address != NULL ? plan->weight[array - ATTN_LAYER_B_Q].columns : 0, 1);
+        break;
+    case ATTN_LAYER_IDS:
+    case ATTN_LAYER_KV_IDS:
+        element_bytes = sizeof(int64_t);
+        if (ids && (array == ATTN_LAYER_IDS || cross)) {
+            bool own = array == ATTN_LAYER_IDS;
+            int64_t rows = own ? p->q_len : plan->new_keys, total = own ? p->total_q : p->total_kv;
+            bool ragged = attn_layer_ragged(plan);
+            e = attn_extent_heads(NULL, NULL, ragged ? 1 : p->batch, 1, 1, ragged ? total : rows,
+                                  (attn_strides){.batch = ragged ? 0 : plan->rotary.ids_batch}, 1);
+        }
+        break;
+    default:
+        e = rows_extent(plan, p->q_len, p->total_q, l->d_out, l->y_batch, l->y_row);
+        break;
+    }
+    e.name = names[array];
+    e.address = address;
+    e.element_bytes = element_bytes;
+    return e;
+}
+
+static attn_status check_strides(const attn_layer_plan *plan) {
+    for (int array = 0; array < ATTN_LAYER_ARRAYS; array++) {
+        attn_extent e = attn_layer_extent(plan, array, NULL);
+        ATTN_TRY(attn_check_extent(&e));
+        if (array == ATTN_LAYER_Y)
+            ATTN_TRY(attn_check_no_self_overlap(&e));
+    }
+    return ATTN_OK;
+}
+
+/* What goes to CBLAS as it is; rows and columns are cut into blocks. */
+static attn_status check_blas_integers(const attn_layer_plan *plan) {
+    const attn_layer *l = &plan->layer;
+    static const char *const weights[] = {"w_q", "w_k", "w_v", "w_o"};
+    ATTN_TRY(attn_check_fits_blas("d_model", "", l->d_model));
+    ATTN_TRY(attn_check_fits_blas("q_heads * v_dim", "", plan->weight[3].in));
+    ATTN_TRY(attn_check_fits_blas("x", ": row stride", l->x_row));
+    ATTN_TRY(attn_check_fits_blas("y", ": row stride", l->y_row));
+    if (attn_layer_has(plan, ATTN_LAYER_CROSS)) {
+        ATTN_TRY(attn_check_fits_blas("d_context", "", l->d_context));
+        ATTN_TRY(attn_check_fits_blas("context", ": row stride", l->context_row));
+    }
+    for (int i = 0; i < ATTN_LAYER_WEIGHTS; i++)
+        if (plan->weight[i].columns > 0)
+            ATTN_TRY(attn_check_fits_blas(weights[i], ": row stride", plan->weight[i].row));
+    ATTN_TRY(attn_check_fits_blas("projected rows", ": row stride", plan->q.row));
+    ATTN_TRY(attn_check_fits_blas("rows of Z", ": row stride", plan->z.row));
+    return attn_blas_check();
+}
+
+/* ---- Workspace --------------------------------------------------------------------------------------------------- */
+
+/* Elements from one row to the next: whole cache lines, an odd number of them, so that the rows of a head do not all
+ * fall into the same few sets of a cache. */
+static int64_t padded_row(int64_t columns, int64_t real_bytes) {
+    int64_t line = ATTN_LEDGER_ALIGN / real_bytes;
+    int64_t lines = columns / line + (columns % line != 0);
+    return attn_mul_saturated(lines + (lines % 2 == 0), line);
+}
+
+/* Rows [batch, len, columns], or those of all ragged members. */
+static attn_layer_rows book_rows(attn_layer_plan *plan, const char *name, int64_t len, int64_t total, int64_t columns,
+                                 int64_t real_bytes) {
+    const attn_problem *p = &plan->attention.problem;
+    int64_t row = padded_row(columns, real_bytes);
+    int64_t rows = attn_layer_ragged(plan) ? total : attn_mul_saturated(p->batch, len);
+    return (attn_layer_rows){
+        .piece = attn_ledger_book(&plan->ledger, name, attn_mul_saturated(rows, row), real_bytes, 1),
+        .batch = attn_mul_saturated(len, row),
+        .row = row,
+    };
+}
+
+static attn_layer_rows columns_from(attn_layer_rows rows, int64_t first) {
+    rows.first = first;
+    return rows;
+}
+
+static attn_strides heads_of(const attn_layer_rows *rows, int64_t size) {
+    return (attn_strides){.batch = rows->batch, .head = size, .row = rows->row};
+}
+
+/* Books all but attention's own workspace, and gives attention the strides of what it reads and writes. `p` is the
+ * caller's problem as it was read. */
+static void place_rows(attn_layer_plan *plan, attn_problem *p, int64_t real_bytes) {
+    layer_columns n = columns_of(p);
+    int64_t kv = attn_add_saturated(n.k, n.v);
+    plan->attention.problem = *p; /* sizes for the books; attn_plan_prepare() does the rest */
+    if (attn_layer_has(plan, ATTN_LAYER_CROSS)) {
+        plan->q = book_rows(plan, "projected rows of x", p->q_len, p->total_q, n.q, real_bytes);
+        plan->k = book_rows(plan, "projected rows of the context", p->kv_len, p->total_kv, kv, real_bytes);
+    } else {
+        plan->q = book_rows(plan, "projected rows", p->q_len, p->total_q, attn_add_saturated(n.q, kv), real_bytes);
+        plan->k = columns_from(plan->q, n.q);
+    }
+    plan->v = columns_from(plan->k, attn_add_saturated(plan->k.first, n.k));
+    plan->z = book_rows(plan, "rows of Z", p->q_len, p->total_q, n.z, real_bytes);
+    plan->lengths = attn_ledger_book(&plan->ledger, "lengths", attn_mul_saturated(p->batch, 2), sizeof(int64_t), 1);
+    p->q = heads_of(&plan->q, p->head_dim);
+    p->k = heads_of(&plan->k, p->head_dim);
+    p->v = heads_of(&plan->v, p->v_dim);
+    p->out = heads_of(&plan->z, p->v_dim);
+    if (attn_layer_has(plan, ATTN_LAYER_HAS_CACHE)) {
+        const attn_cache_sizes sizes = {
+            .batch = p->batch,
+            .kv_heads = p->kv_heads,
+            .capacity = plan->layer.capacity,
+            .head_dim = p->head_dim,
+            .v_dim = p->v_dim,
+        };
+        attn_cache_layout layout = attn_lay_out_cache(&sizes, real_bytes);
+        p->kv_len = plan->layer.capacity;
+        p->k = layout.k_strides;
+        p->v = layout.v_strides;
+    }
+}
+
+static attn_status prepare_rotary(attn_layer_plan *plan, const attn_problem *p) {
+    attn_rotary *r = &plan->rotary;
+    if (plan->layer.rotary == NULL)
+        return attn_fail(ATTN_ERR_NULL, "rotary is NULL with ATTN_LAYER_HAS_ROTARY");
+    ATTN_TRY(attn_read_rotary(plan->layer.rotary, r));
+    r->struct_size = sizeof *r;
+    r->batch = r->heads = 1;
+    r->rows = attn_smaller(p->q_len, p->kv_len); /* positions are checked in each run */
+    r->head_dim = p->head_dim;
+    r->x = r->y = (attn_strides){0, 0, p->head_dim};
+    return attn_check_rotary(r);
+}
+
+attn_status attn_layer_prepare(attn_layer_plan *plan, const attn_context *context, const attn_layer *layer,
+                               attn_dtype dtype) {
+    attn_problem problem;
+    memset(plan, 0, sizeof *plan);
+    if (dtype != ATTN_F32 && dtype != ATTN_F64)
+        return attn_fail(ATTN_ERR_DTYPE, "dtype %d is none", (int)dtype);
+    ATTN_TRY(read_layer(layer, &plan->layer, &problem));
+    if (attn_layer_has(plan, ATTN_LAYER_HAS_ROTARY))
+        ATTN_TRY(prepare_rotary(plan, &problem));
+    int64_t real_bytes = dtype == ATTN_F32 ? sizeof(float) : sizeof(double);
+    plan->new_keys = problem.kv_len;
+    set_weights(&plan->layer, &problem, plan->weight);
+    place_rows(plan, &problem, real_bytes);
+    if (plan->ledger.overflow)
+        return attn_fail(ATTN_ERR_OVERFLOW, "the workspace of these sizes does not fit the address space");
+    ATTN_TRY(attn_plan_prepare(&plan->attention, context, &problem, dtype));
+    ATTN_TRY(check_strides(plan));
+    ATTN_TRY(check_blas_integers(plan));
+    plan->attention_workspace = attn_ledger_book(&plan->ledger, "attention", plan->attention.ledger.bytes, 1, 1);
+    if (plan->ledger.overflow || plan->ledger.bytes > PTRDIFF_MAX - 1)
+        return attn_fail(ATTN_ERR_OVERFLOW, "the workspace of these sizes does not fit the address space");
+    return ATTN_OK;
+}
+
+/* ---- Public ------------------------------------------------------------------------------------------------------ */
+
+attn_status attn_layer_plan_create(const attn_context *context, const attn_layer *layer, attn_dtype dtype,
+                                   attn_layer_plan **plan) {
+    if (plan == NULL)
+        return attn_fail(ATTN_ERR_NULL, "plan is NULL");
+    attn_layer_plan prepared;
+    ATTN_TRY(attn_layer_prepare(&prepared, context, layer, dtype));
+    attn_layer_plan *made = attn_allocate(&prepared.attention.resources, sizeof *made);
+    if (made == NULL)
+        return attn_fail(ATTN_ERR_NOMEM, "the allocator has no %zu bytes for a plan", sizeof *made);
+    *made = prepared;
+    *plan = made;
+    return ATTN_OK;
+}
+
+void attn_layer_plan_destroy(attn_layer_plan *plan) {
+    if (plan == NULL)
+        return;
+    attn_resources resources = plan->attention.resources;
+    attn_release(&resources, plan, sizeof *plan);
+}
+
+attn_status attn_layer_plan_workspace(const attn_layer_plan *plan, size_t *bytes) {
+    if (plan == NULL)
+        return attn_fail(ATTN_ERR_NULL, "plan is NULL");
+    if (bytes == NULL)
+        return attn_fail(ATTN_ERR_NULL, "bytes is NULL");
+    *bytes = (size_t)plan->ledger.bytes;
+    return ATTN_OK;
+}
+
+/* The flops of one member, or of all when their lengths are full: `members` of them. */
+static attn_status add_flops(const attn_layer_plan *plan, int64_t members, int64_t q_len, int64_t new_keys,
+                             int64_t past, double *flops) {
+    attn_problem heads = plan->attention.problem;
+    int64_t keys = attn_layer_has(plan, ATTN_LAYER_HAS_CACHE) ? past + new_keys : new_keys;
+    double attention;
+    heads.batch = 1;
+    heads.flags &= ~ATTN_RAGGED;
+    ATTN_TRY(attn_problem_flops(&heads, &q_len, &keys, &attention));
+    bool cross = attn_layer_has(plan, ATTN_LAYER_CROSS);
+    double x_rows = (double)(cross || q_len > new_keys ? q_len : new_keys);
+    const double rows[] = {x_rows, cross ? (double)new_keys : x_rows, cross ? (double)new_keys : x_rows, (double)q_len};
+    for (int i = 0; i < ATTN_LAYER_WEIGHTS; i++)
+        attention += 2 * rows[i] * (double)plan->weight[i].in * (double)plan->weight[i].columns;
+    *flops += (double)members * attention;
+    return ATTN_OK;
+}
+
+attn_status attn_layer_flops(const attn_layer *layer, const int64_t *q_lens, const int64_t *kv_lens,
+                             const int64_t *past, double *flops) {
+    attn_layer_plan plan;
+    ATTN_TRY(attn_layer_prepare(&plan, NULL, layer, ATTN_F64));
+    const attn_problem *p = &plan.attention.problem;
+    if (flops == NULL)
+        return attn_fail(ATTN_ERR_NULL, "flops is NULL");
+    if (kv_lens == NULL && !attn_layer_has(&plan, ATTN_LAYER_CROSS))
+        kv_lens = q_lens;
+    ATTN_TRY(attn_check_lengths("q_lens", q_lens, p->batch, "q_len", p->q_len));
+    ATTN_TRY(attn_check_lengths("kv_lens", kv_lens, p->batch, "kv_len", plan.new_keys));
+    if (past != NULL && !attn_layer_has(&plan, ATTN_LAYER_HAS_CACHE))
+        return attn_fail(ATTN_ERR_FLAG, "past is given without ATTN_LAYER_HAS_CACHE");
+    for (int64_t b = 0; past != NULL && b < p->batch; b++) {
+        int64_t room = plan.layer.capacity - (kv_lens != NULL ? kv_lens[b] : plan.new_keys);
+        if (past[b] < 0 || past[b] > room)
+            return attn_fail(ATTN_ERR_LENGTH,
+                             "past[%" PRId64 "] %" PRId64 " is outside 0..%" PRId64 ", what the capacity leaves to it",
+                             b, past[b], room);
+    }
+    double sum = 0;
+    bool all_alike = q_lens == NULL && kv_lens == NULL && past == NULL;
+    for (int64_t b = 0; b < (all_alike ? p->batch > 0 : p->batch); b++)
+        ATTN_TRY(add_flops(&plan, all_alike ? p->batch : 1, q_lens != NULL ? q_lens[b] : p->q_len,
+                           kv_lens != NULL ? kv_lens[b] : plan.new_keys, past != NULL ? past[b] : 0, &sum));
+    *flops = sum;
+    return ATTN_OK;
+}
