@@ -341,6 +341,8 @@ static attn_status turn_members(const layer_call *call, const rotary_side *side,
         turn.ids = side->ids + (side->offsets != NULL ? first : b * r->ids_batch);
     turn.cosines = call->args.cosines != NULL ? call->args.cosines + table : NULL;
     turn.sines = call->args.sines != NULL ? call->args.sines + table : NULL;
+    if (members == 1)
+        r->ids_batch = r->table_batch = 0; /* the pointers are this member's */
     ATTN_TRY(attn_check_rotary(r));
     ATTN_TRY(REAL(attn_prepare_rotary)(&turn));
     return run ? REAL(attn_run_rotary)(&plan->attention.resources, &turn) : ATTN_OK;

@@ -95,6 +95,69 @@ static void test_problems(void **state) {
     print_message("worst error: %.3f of the tolerance\n", worst);
 }
 
+/* ---- Positions by ids and tables --------------------------------------------------------------------------------- */
+
+enum { TABLE_ROWS = 40, MOST_PAIRS = 8, START = 3 };
+
+/* cos and sin of every position and pair, rounded once. */
+static void fill_tables(const support_layer *l, real *cosines, real *sines) {
+    for (int64_t pos = 0; pos < TABLE_ROWS; pos++)
+        for (int64_t k = 0; k < l->rotary_dim / 2; k++) {
+            long double angle = (long double)pos * powl(10000, -2.0L * (long double)k / (long double)l->rotary_dim);
+            cosines[pos * MOST_PAIRS + k] = (real)cosl(angle);
+            sines[pos * MOST_PAIRS + k] = (real)sinl(angle);
+        }
+}
+
+/* Ids that say what start says: the same bits. Tables that hold what own angles give: within the bound. */
+static void test_ids_and_tables(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        "layer d24h4/2,rope=half,start=3 b2q5,causal",
+        "layer d24h2c10,rope=pairs:8,start=3,packed b2q5k9",
+        "layer d24h4/2,rope=half,start=3,cache=20,past=9 b2q5,br,causal,qlens=5:2",
+        "layer d24h4,rope=pairs,start=3,packed b2q5,ragged=5:2/5:2",
+    };
+    real cosines[TABLE_ROWS * MOST_PAIRS], sines[TABLE_ROWS * MOST_PAIRS];
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        test_layer *t = make_layer(texts[i]);
+        layer_args *args = args_of_layer(t);
+        int64_t ids[2 * 9], kv_ids[2 * 9], size = t->d.elements[SUPPORT_LAYER_Y];
+        bool ragged = t->d.heads.q_offsets != NULL;
+        assert_layer_ok(t, texts[i], REAL(attn_layer)(NULL, &t->d.layer, args));
+        real *by_start = poisoned(size);
+        memcpy(by_start, y_of_layer(t), (size_t)size * sizeof *by_start);
+        t->d.rotary.start = -77; /* not looked at */
+        t->d.rotary.flags = ATTN_ROTARY_HAS_IDS;
+        t->d.rotary.ids_batch = ragged ? -77 : 9;
+        for (int64_t b = 0; b < 2; b++)
+            for (int64_t row = 0; row < 9; row++) {
+                kv_ids[b * 9 + row] = START + row;
+                ids[(ragged ? b * 5 : b * 9) + row] = START + row + t->l->past;
+            }
+        args->ids = ids;
+        args->kv_ids = t->l->cross ? kv_ids : NULL;
+        for (int tables = 0; tables < 2; tables++) {
+            if (t->cache != NULL)
+                assert_ok(attn_cache_truncate(t->cache, ATTN_CACHE_ALL, t->l->past));
+            support_layer_poison_outputs(&t->d);
+            if (tables) {
+                fill_tables(t->l, cosines, sines);
+                t->d.rotary.flags |= ATTN_ROTARY_HAS_TABLES;
+                t->d.rotary.table_rows = TABLE_ROWS;
+                t->d.rotary.table_row = MOST_PAIRS;
+                args->cosines = cosines;
+                args->sines = sines;
+            }
+            assert_layer_ok(t, texts[i], REAL(attn_layer)(NULL, &t->d.layer, args));
+            if (!tables)
+                assert_same_bits(y_of_layer(t), by_start, size);
+        }
+        free(by_start);
+        free_layer(t);
+    }
+}
+
 /* ---- Random problems --------------------------------------------------------------------------------------------- */
 
 typedef struct dice {
@@ -266,9 +329,8 @@ static void test_texts_that_are_none(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small_numbers),
-        cmocka_unit_test(test_problems),
-        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_small_numbers),       cmocka_unit_test(test_problems),
+        cmocka_unit_test(test_ids_and_tables),      cmocka_unit_test(test_random),
         cmocka_unit_test(test_texts_that_are_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

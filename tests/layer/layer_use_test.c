@@ -1,0 +1,538 @@
+/* The layer in use: same bits for any threads and batch mates, plans without allocations, decoding in pieces, refusals that
+ * change nothing. */
+#include "layer_test.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* ---- Bits -------------------------------------------------------------------------------------------------------- */
+
+/* Enough work for several threads in every stage, several blocks of rows and columns. */
+static const char *const large_layers[] = {
+    "layer d80h6/2s32o530,bias,packed,rope=half b2q300,causal,qlens=300:257",
+    "layer d80h6/2s32o530,outin,rope=pairs,cache=700,past=400 b3q290,causal,br,qlens=290:7:1",
+    "layer d560h4/2s160c90o530,bias b3q5k70",
+    "layer d64h4,bias,packed,rope=half b3q270,causal,ragged=270:1:33/270:1:33",
+};
+
+static void test_threads(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof large_layers / sizeof *large_layers; i++) {
+        real *first = NULL;
+        int64_t size = 0;
+        for (int threads = 1; threads <= 4; threads *= 2) {
+            test_layer *t = make_layer(large_layers[i]);
+            attn_context context = threads_context(threads);
+            assert_ok(REAL(attn_layer)(&context, &t->d.layer, args_of_layer(t)));
+            size = t->d.elements[SUPPORT_LAYER_Y];
+            if (first == NULL) {
+                first = poisoned(size);
+                memcpy(first, y_of_layer(t), (size_t)size * sizeof *first);
+            }
+            assert_same_bits(first, y_of_layer(t), size);
+            free_layer(t);
+        }
+        free(first);
+    }
+}
+
+/* Copies row `row` of member b of y. */
+static const real *y_row(test_layer *t, int64_t b, int64_t row) {
+    if (t->d.heads.q_offsets != NULL)
+        return y_of_layer(t) + (t->d.heads.q_offsets[b] + row) * t->d.layer.y_row;
+    return y_of_layer(t) + b * t->d.layer.y_batch + row * t->d.layer.y_row;
+}
+
+/* Member b of `together` and the only member of `alone` see the same numbers: x and context are a function of member and
+ * row, so the one alone gets those of member b. */
+static void assert_same_alone(const char *together_text, int64_t b, const char *alone_text) {
+    test_layer *together = make_layer(together_text), *alone = make_layer(alone_text);
+    int64_t rows = support_layer_q_len(together->l, b), d_model = together->l->d_model;
+    assert_int_equal(support_layer_q_len(alone->l, 0), rows);
+    real *x = alone->d.array[SUPPORT_LAYER_X];
+    for (int64_t row = 0; row < rows; row++) {
+        int64_t from = together->d.heads.q_offsets != NULL
+                           ? (together->d.heads.q_offsets[b] + row) * together->d.layer.x_row
+                           : b * together->d.layer.x_batch + row * together->d.layer.x_row;
+        memcpy(x + row * alone->d.layer.x_row, (const real *)together->d.array[SUPPORT_LAYER_X] + from,
+               (size_t)d_model * sizeof *x);
+    }
+    attn_context two = threads_context(2);
+    assert_ok(REAL(attn_layer)(&two, &together->d.layer, args_of_layer(together)));
+    assert_ok(REAL(attn_layer)(NULL, &alone->d.layer, args_of_layer(alone)));
+    for (int64_t row = 0; row < rows; row++)
+        assert_same_bits(y_row(together, b, row), y_row(alone, 0, row), together->l->d_out);
+    free_layer(together);
+    free_layer(alone);
+}
+
+/* Mates, the length of the buffer and packing change no bit of a member. */
+static void test_batch_mates(void **state) {
+    (void)state;
+    assert_same_alone("d40h4/2s16,bias,packed,rope=half b3q91,causal,qlens=91:67:5", 1,
+                      "d40h4/2s16,bias,packed,rope=half b1q67,causal");
+    assert_same_alone("d40h4/2s16,bias,packed,rope=half b3q91,causal,qlens=91:67:5", 2,
+                      "d40h4/2s16,bias,packed,rope=half b1q5,causal");
+    assert_same_alone("d40h4/2s16,bias,outin,pad=3 b4q81,causal,ragged=81:40:3:77/81:40:3:77", 3,
+                      "d40h4/2s16,bias,outin b1q77,causal");
+    assert_same_alone("d40h4/2s16,outin,cache=9,rope=half b70q1,causal,br", 69,
+                      "d40h4/2s16,outin,cache=5,rope=half b1q1,causal,br");
+}
+
+/* ---- Plans ------------------------------------------------------------------------------------------------------- */
+
+/* With a workspace a run allocates nothing; without one it takes one piece of that size. Bits are those of one call. */
+static void test_plan(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof large_layers / sizeof *large_layers; i++) {
+        test_layer *t = make_layer(large_layers[i]);
+        counting_allocator allocator = {.fail_at = -1};
+        attn_context context = counting_context(&allocator);
+        attn_layer_plan *plan = NULL;
+        size_t bytes = 0;
+        int64_t size = t->d.elements[SUPPORT_LAYER_Y];
+        assert_ok(attn_layer_plan_create(&context, &t->d.layer, REAL_DTYPE, &plan));
+        assert_ok(attn_layer_plan_workspace(plan, &bytes));
+        assert_int_equal(allocator.calls, 1);
+        void *workspace = aligned_alloc(ATTN_WORKSPACE_ALIGN, bytes + 64 - bytes % 64);
+        assert_non_null(workspace);
+        memset(workspace, 0xff, bytes);
+        assert_ok(REAL(attn_layer_plan_run)(plan, args_of_layer(t), workspace, bytes));
+        assert_int_equal(allocator.calls, 1);
+        real *with_plan = poisoned(size);
+        memcpy(with_plan, y_of_layer(t), (size_t)size * sizeof *with_plan);
+        for (int way = 0; way < 2; way++) {
+            if (t->cache != NULL)
+                assert_ok(attn_cache_truncate(t->cache, ATTN_CACHE_ALL, t->l->past));
+            support_layer_poison_outputs(&t->d);
+            if (way == 0)
+                assert_ok(REAL(attn_layer)(NULL, &t->d.layer, args_of_layer(t)));
+            else
+                assert_ok(REAL(attn_layer_plan_run)(plan, args_of_layer(t), NULL, 0));
+            assert_same_bits(with_plan, y_of_layer(t), size);
+        }
+        assert_int_equal(allocator.calls, 2);
+        attn_layer_plan_destroy(plan);
+        assert_int_equal(allocator.live, 0);
+        free(workspace);
+        free(with_plan);
+        free_layer(t);
+    }
+    attn_layer_plan_destroy(NULL);
+}
+
+/* Each allocation fails in its turn: a status, nothing written, nothing kept, the cache as before. */
+static void test_failing_allocations(void **state) {
+    (void)state;
+    static const char text[] = "layer d24h4/2,cache=31,past=17,rope=half,bias b2q5,br,causal,lse";
+    for (int64_t k = 0; k < 2; k++) {
+        test_layer *t = make_layer(text);
+        counting_allocator allocator = {.fail_at = k};
+        attn_context context = counting_context(&allocator);
+        attn_layer_plan *plan = NULL;
+        attn_status created = attn_layer_plan_create(&context, &t->d.layer, REAL_DTYPE, &plan);
+        assert_int_equal(created, k == 0 ? ATTN_ERR_NOMEM : ATTN_OK);
+        if (k == 0)
+            assert_null(plan);
+        else
+            assert_int_equal(REAL(attn_layer_plan_run)(plan, args_of_layer(t), NULL, 0), ATTN_ERR_NOMEM);
+        allocator.fail_at = allocator.calls;
+        assert_int_equal(REAL(attn_layer)(&context, &t->d.layer, args_of_layer(t)), ATTN_ERR_NOMEM);
+        assert_untouched(y_of_layer(t), t->d.elements[SUPPORT_LAYER_Y]);
+        assert_untouched(t->d.heads.base[SUPPORT_LSE], t->d.heads.elements[SUPPORT_LSE]);
+        int64_t length = 0;
+        assert_ok(attn_cache_length(t->cache, 1, &length));
+        assert_int_equal(length, 17);
+        attn_layer_plan_destroy(plan);
+        assert_int_equal(allocator.live, 0);
+        free_layer(t);
+    }
+}
+
+static int run_nothing(void *data, int workers, attn_parallel_body body, void *argument) {
+    (void)workers;
+    (void)body;
+    (void)argument;
+    return ++*(int *)data < 0;
+}
+
+static int run_all_then_fail(void *data, int workers, attn_parallel_body body, void *argument) {
+    for (int w = 0; w < workers; w++)
+        body(argument, w);
+    return --*(int *)data == 0;
+}
+
+/* A callback that fails, in any of the phases, or does not do its work: the cache holds what it held. */
+static void test_parallel_for_that_fails(void **state) {
+    (void)state;
+    for (int phase = 0; phase < 4; phase++) {
+        test_layer *t = make_layer(large_layers[1]);
+        attn_context context = threads_context(2);
+        int count = phase;
+        context.parallel_for = phase == 0 ? run_nothing : run_all_then_fail;
+        context.parallel_data = &count;
+        assert_int_equal(REAL(attn_layer)(&context, &t->d.layer, args_of_layer(t)), ATTN_ERR_THREADS);
+        for (int64_t b = 0; b < 3; b++) {
+            int64_t length = -1;
+            assert_ok(attn_cache_length(t->cache, b, &length));
+            assert_int_equal(length, t->l->past);
+        }
+        /* and can go on */
+        support_layer_poison_outputs(&t->d);
+        assert_layer_ok(t, large_layers[1], REAL(attn_layer)(NULL, &t->d.layer, args_of_layer(t)));
+        free_layer(t);
+    }
+}
+
+/* ---- Decoding ---------------------------------------------------------------------------------------------------- */
+
+/* The tokens of a causal layer in pieces of some lengths, by one plan, each within the bound of the one-shot result. */
+static void test_decoding_in_pieces(void **state) {
+    (void)state;
+    enum { TOKENS = 47, MOST = 40 };
+    static const int64_t pieces[][8] = {{40, 7}, {1, 1, 1, 40, 4}, {13, 13, 13, 8}, {3, 40, 1, 1, 1, 1}};
+    static const char text[] = "layer d36h6/3s12,bias,packed,rope=half,cache=47 b2q47,br,causal";
+    for (size_t way = 0; way < sizeof pieces / sizeof *pieces; way++) {
+        test_layer *t = make_layer(text);
+        attn_problem heads = t->d.problem;
+        attn_layer layer = t->d.layer; /* its batch strides are those of all tokens */
+        heads.q_len = heads.kv_len = MOST;
+        layer.attention = &heads;
+        layer.y_batch = MOST * layer.y_row;
+        attn_layer_plan *plan = NULL;
+        assert_ok(attn_layer_plan_create(NULL, &layer, REAL_DTYPE, &plan));
+        real *y = poisoned(2 * layer.y_batch);
+        int64_t done = 0;
+        for (int i = 0; i < 8 && pieces[way][i] > 0; i++) {
+            int64_t rows = pieces[way][i], lens[] = {rows, rows};
+            layer_args args = *args_of_layer(t);
+            head_args head = ATTN_STRUCT_INIT(head_args);
+            head.q_lens = lens;
+            args.attention = &head;
+            args.x += done * layer.x_row;
+            args.y = y;
+            assert_ok(REAL(attn_layer_plan_run)(plan, &args, NULL, 0));
+            for (int64_t b = 0; b < 2; b++)
+                memcpy(y_of_layer(t) + b * t->d.layer.y_batch + done * layer.y_row, y + b * layer.y_batch,
+                       (size_t)(rows * layer.y_row) * sizeof *y);
+            done += rows;
+        }
+        assert_int_equal(done, TOKENS);
+        assert_layer_ok(t, text, ATTN_OK);
+        attn_layer_plan_destroy(plan);
+        free(y);
+        free_layer(t);
+    }
+}
+
+/* ---- Refusals ---------------------------------------------------------------------------------------------------- */
+
+/* The layer of a text is changed by `change` (t, layer, heads, rotary, args, head are at hand) and refused; nothing was
+ * written. */
+#define REFUSED(text, status, sentence, change)                                                                        \
+    do {                                                                                                               \
+        test_layer *t = make_layer(text);                                                                              \
+        attn_layer *layer = &t->d.layer;                                                                               \
+        attn_problem *heads = &t->d.problem;                                                                           \
+        attn_rotary *rotary = &t->d.rotary;                                                                            \
+        layer_args *args = args_of_layer(t);                                                                           \
+        head_args *head = heads_of_layer(t);                                                                           \
+        (void)heads, (void)rotary, (void)head;                                                                         \
+        change;                                                                                                        \
+        assert_refused(status, sentence, REAL(attn_layer)(NULL, layer, args));                                         \
+        assert_untouched(y_of_layer(t), t->d.elements[SUPPORT_LAYER_Y]);                                               \
+        for (int64_t b = 0; t->cache != NULL && b < t->l->heads->problem.batch; b++) {                                 \
+            int64_t length = -1;                                                                                       \
+            assert_ok(attn_cache_length(t->cache, b, &length));                                                        \
+            assert_int_equal(length, t->l->past);                                                                      \
+        }                                                                                                              \
+        free_layer(t);                                                                                                 \
+    } while (0)
+
+#define SELF "layer d24h4/2,bias b2q5,lse"
+#define PACKED "layer d24h4/2,packed,bias b2q5"
+#define CROSS "layer d24h4/2c11,bias b2q5k7"
+#define PACKED_CROSS "layer d24h4/2c11,packed,bias b2q5k7"
+#define CACHED "layer d24h4/2,cache=9,past=4,rope=half b2q5,br,causal"
+#define RAGGED "layer d24h4/2 b2q5,ragged=5:3/5:3"
+
+static void test_bad_sizes(void **state) {
+    (void)state;
+    REFUSED(SELF, ATTN_ERR_SIZE, "d_model 0 is below 1", layer->d_model = 0);
+    REFUSED(SELF, ATTN_ERR_SIZE, "d_out -1 is below 0", layer->d_out = -1);
+    REFUSED(CROSS, ATTN_ERR_SIZE, "d_context 0 is below 1", layer->d_context = 0);
+    REFUSED(SELF, ATTN_ERR_SIZE, "kv_len 6 is not q_len 5, as self-attention has it", heads->kv_len = 6);
+    REFUSED(SELF, ATTN_ERR_SIZE, "kv_heads 3 does not divide q_heads 4", heads->kv_heads = 3);
+    REFUSED(SELF, ATTN_ERR_SIZE, "head_dim 0 is below 1", heads->head_dim = 0);
+    REFUSED(RAGGED, ATTN_ERR_SIZE, "total_kv 9 is not total_q 8, as self-attention has it", heads->total_kv = 9);
+    REFUSED(CACHED, ATTN_ERR_SIZE, "capacity -1 is below 0", layer->capacity = -1);
+    REFUSED(CACHED, ATTN_ERR_SIZE, "kv_len 5 new keys are more than the capacity 4", layer->capacity = 4);
+    REFUSED(CACHED, ATTN_ERR_SIZE, "capacity 10 is not the cache's 9", layer->capacity = 10);
+    REFUSED(CACHED, ATTN_ERR_SIZE, "batch 1 is not the cache's 2", heads->batch = 1);
+    REFUSED(CACHED, ATTN_ERR_SIZE, "kv_heads 4 is not the cache's 2", heads->kv_heads = 4; layer->w_k_row = 24;
+            layer->w_v_row = 24);
+    REFUSED(CACHED, ATTN_ERR_SIZE, "rotary_dim 8 is above head_dim 6", rotary->rotary_dim = 8);
+    REFUSED(CACHED, ATTN_ERR_SIZE, "rotary_dim 5 is odd", rotary->rotary_dim = 5);
+    REFUSED(CACHED, ATTN_ERR_FLAG, "pairing 0 is neither ATTN_ROTARY_INTERLEAVED nor ATTN_ROTARY_HALF_SPLIT",
+            rotary->pairing = (attn_rotary_pairing)0);
+    REFUSED(CACHED, ATTN_ERR_OVERFLOW,
+            "start 9223372036854775807 and the 4 keys of member 0 make a position that is no int64",
+            rotary->start = INT64_MAX;
+            heads->q_len = heads->kv_len = 1);
+    REFUSED(SELF, ATTN_ERR_OVERFLOW, "the workspace of these sizes does not fit the address space",
+            heads->batch = INT64_C(1) << 56);
+}
+
+static void test_bad_strides(void **state) {
+    (void)state;
+    REFUSED(SELF, ATTN_ERR_STRIDE, "x: row stride 23 is below the row size 24", layer->x_row = 23);
+    REFUSED(SELF, ATTN_ERR_STRIDE, "x: batch stride -1 is negative", layer->x_batch = -1);
+    REFUSED(CROSS, ATTN_ERR_STRIDE, "context: row stride 10 is below the row size 11", layer->context_row = 10);
+    REFUSED(SELF, ATTN_ERR_STRIDE, "y: row stride 23 is below the row size 24", layer->y_row = 23);
+    REFUSED(SELF, ATTN_ERR_STRIDE, "y: a stride of 0 makes its elements overlap, at least 1 is needed",
+            layer->y_batch = 0);
+    REFUSED(SELF, ATTN_ERR_STRIDE, "w_q: row stride 23 is below the row size 24", layer->w_q_row = 23);
+    REFUSED(SELF, ATTN_ERR_STRIDE, "w_k: row stride 11 is below the row size 12", layer->w_k_row = 11);
+    REFUSED(SELF, ATTN_ERR_STRIDE, "w_v: row stride 11 is below the row size 12", layer->w_v_row = 11);
+    REFUSED(SELF, ATTN_ERR_STRIDE, "w_o: row stride 23 is below the row size 24", layer->w_o_row = 23);
+    REFUSED(PACKED, ATTN_ERR_STRIDE, "w_q: row stride 47 is below the row size 48", layer->w_q_row = 47);
+    REFUSED("layer d24h4/2c11,packed,outin b2q5k7", ATTN_ERR_STRIDE, "w_k: row stride 10 is below the row size 11",
+            layer->w_k_row = 10);
+    REFUSED(SELF, ATTN_ERR_OVERFLOW, "x: its sizes and strides span more than the address space",
+            layer->x_batch = INT64_MAX);
+}
+
+static void test_bad_pointers(void **state) {
+    (void)state;
+    REFUSED(SELF, ATTN_ERR_NULL, "attention is NULL", layer->attention = NULL);
+    REFUSED(CACHED, ATTN_ERR_NULL, "rotary is NULL with ATTN_LAYER_HAS_ROTARY", layer->rotary = NULL);
+    REFUSED(SELF, ATTN_ERR_NULL, "x is NULL", args->x = NULL);
+    REFUSED(CROSS, ATTN_ERR_NULL, "context is NULL", args->context = NULL);
+    REFUSED(SELF, ATTN_ERR_NULL, "w_q is NULL", args->w_q = NULL);
+    REFUSED(SELF, ATTN_ERR_NULL, "w_k is NULL", args->w_k = NULL);
+    REFUSED(SELF, ATTN_ERR_NULL, "w_v is NULL", args->w_v = NULL);
+    REFUSED(SELF, ATTN_ERR_NULL, "w_o is NULL", args->w_o = NULL);
+    REFUSED(PACKED_CROSS, ATTN_ERR_NULL, "w_k is NULL", args->w_k = NULL);
+    REFUSED(SELF, ATTN_ERR_NULL, "y is NULL", args->y = NULL);
+    REFUSED(CACHED, ATTN_ERR_NULL, "cache is NULL with ATTN_LAYER_HAS_CACHE", args->cache = NULL);
+    REFUSED(SELF, ATTN_ERR_FLAG, "context is given without ATTN_LAYER_CROSS", args->context = args->x);
+    REFUSED(CACHED, ATTN_ERR_FLAG, "cache is given without ATTN_LAYER_HAS_CACHE",
+            layer->flags &= ~ATTN_LAYER_HAS_CACHE);
+    REFUSED(PACKED, ATTN_ERR_FLAG, "w_k is given with ATTN_LAYER_PACKED, where w_q holds it", args->w_k = args->x);
+    REFUSED(PACKED, ATTN_ERR_FLAG, "b_v is given with ATTN_LAYER_PACKED, where b_q holds it", args->b_v = args->x);
+    REFUSED(PACKED_CROSS, ATTN_ERR_FLAG, "w_v is given with ATTN_LAYER_PACKED, where w_k holds it",
+            args->w_v = args->x);
+    REFUSED(SELF, ATTN_ERR_FLAG, "ids is given without ATTN_ROTARY_HAS_IDS", args->ids = &heads->q_len);
+    REFUSED(CACHED, ATTN_ERR_NULL, "ids is NULL", rotary->flags |= ATTN_ROTARY_HAS_IDS);
+    REFUSED(CACHED, ATTN_ERR_FLAG, "cosines is given without ATTN_ROTARY_HAS_TABLES", args->cosines = args->x);
+    REFUSED(CACHED, ATTN_ERR_NULL, "ATTN_ROTARY_HAS_TABLES is set, but cosines is NULL",
+            rotary->flags |= ATTN_ROTARY_HAS_TABLES;
+            rotary->table_rows = 9; rotary->table_row = 3);
+    REFUSED(SELF, ATTN_ERR_FLAG, "attention.q is given but the layer makes its own", head->q = args->x);
+    REFUSED(SELF, ATTN_ERR_FLAG, "attention.out is given but the layer makes its own", head->out = args->y);
+    REFUSED(RAGGED, ATTN_ERR_FLAG, "attention.kv_offsets is given but the rows of x are the keys: q_offsets count",
+            head->kv_offsets = head->q_offsets);
+    REFUSED(RAGGED, ATTN_ERR_NULL, "ATTN_RAGGED is set, but q_offsets is NULL", head->q_offsets = NULL);
+    REFUSED(SELF, ATTN_ERR_FLAG, "sink is given without ATTN_HAS_SINK", head->sink = args->x);
+    REFUSED(SELF, ATTN_ERR_FLAG, "flags: 0x20 is unknown", layer->flags |= 0x20);
+    REFUSED(SELF, ATTN_ERR_OVERLAP, "y starts where x starts", args->x = args->y);
+    REFUSED(SELF, ATTN_ERR_OVERLAP, "y overlaps w_o", args->w_o = args->y + 1);
+    REFUSED(SELF, ATTN_ERR_OVERLAP, "y overlaps b_k", args->b_k = args->y + 7);
+    REFUSED(SELF, ATTN_ERR_OVERLAP, "y overlaps lse", head->lse = args->y + 3);
+    REFUSED(SELF, ATTN_ERR_OVERLAP, "lse starts where w_q starts", head->lse = (real *)args->w_q);
+}
+
+static void test_bad_lengths(void **state) {
+    (void)state;
+    static const int64_t long_lens[] = {5, 6}, negative[] = {-1, 0}, jumps[] = {0, 5, 3};
+    REFUSED(SELF, ATTN_ERR_LENGTH, "q_lens[1] 6 is outside 0..q_len 5", head->q_lens = long_lens);
+    REFUSED(SELF, ATTN_ERR_LENGTH, "kv_lens[0] -1 is outside 0..kv_len 5", head->kv_lens = negative);
+    REFUSED(CACHED, ATTN_ERR_LENGTH, "q_lens[1] 6 is outside 0..q_len 5", head->q_lens = long_lens);
+    REFUSED(RAGGED, ATTN_ERR_LENGTH, "q_offsets[2] 3 is below the 5 before it", head->q_offsets = jumps);
+    /* ids and positions beyond a table: the member is named */
+    static const int64_t ids[] = {0, 1, 2, 3, 4, 0, 1, 9, 3, 4};
+    real table[27] = {0};
+    REFUSED(CACHED, ATTN_ERR_ID, "ids[1][2] 9 is no row of a table with table_rows 9",
+            rotary->flags |= ATTN_ROTARY_HAS_IDS | ATTN_ROTARY_HAS_TABLES;
+            rotary->ids_batch = 5; rotary->table_rows = 9; rotary->table_row = 3; args->ids = ids;
+            args->cosines = args->sines = table);
+    REFUSED(CACHED, ATTN_ERR_ID, "positions 4 to 8 are not all rows of a table with table_rows 8",
+            rotary->flags |= ATTN_ROTARY_HAS_TABLES;
+            rotary->table_rows = 8; rotary->table_row = 3; args->cosines = args->sines = table);
+}
+
+/* One member has no room left: neither gets a key, nothing is written. */
+static void test_full_cache(void **state) {
+    (void)state;
+    test_layer *t = make_layer(CACHED);
+    assert_ok(attn_cache_extend(t->cache, 1, 1));
+    assert_refused(ATTN_ERR_LENGTH, "member 1: 5 more do not fit the capacity 9 (length 5)",
+                   REAL(attn_layer)(NULL, &t->d.layer, args_of_layer(t)));
+    for (int64_t b = 0; b < 2; b++) {
+        int64_t length = -1;
+        assert_ok(attn_cache_length(t->cache, b, &length));
+        assert_int_equal(length, 4 + b);
+    }
+    assert_untouched(y_of_layer(t), t->d.elements[SUPPORT_LAYER_Y]);
+    free_layer(t);
+}
+
+static void test_bad_calls(void **state) {
+    (void)state;
+    test_layer *t = make_layer(SELF);
+    layer_args *args = args_of_layer(t);
+    attn_layer_plan *plan = NULL;
+    assert_refused(ATTN_ERR_NULL, "layer is NULL", REAL(attn_layer)(NULL, NULL, args));
+    assert_refused(ATTN_ERR_NULL, "args is NULL", REAL(attn_layer)(NULL, &t->d.layer, NULL));
+    assert_refused(ATTN_ERR_NULL, "plan is NULL", attn_layer_plan_create(NULL, &t->d.layer, REAL_DTYPE, NULL));
+    assert_refused(ATTN_ERR_DTYPE, "dtype 7 is none", attn_layer_plan_create(NULL, &t->d.layer, (attn_dtype)7, &plan));
+    t->d.layer.struct_size = 8;
+    assert_int_equal(REAL(attn_layer)(NULL, &t->d.layer, args), ATTN_ERR_STRUCT_SIZE);
+    t->d.layer.struct_size = sizeof t->d.layer;
+    args->struct_size = sizeof *args + 8;
+    assert_int_equal(REAL(attn_layer)(NULL, &t->d.layer, args), ATTN_ERR_STRUCT_SIZE);
+    args->struct_size = sizeof *args;
+    assert_null(plan);
+
+    size_t bytes = 0;
+    attn_dtype other = REAL_DTYPE == ATTN_F32 ? ATTN_F64 : ATTN_F32;
+    assert_ok(attn_layer_plan_create(NULL, &t->d.layer, other, &plan));
+    assert_int_equal(REAL(attn_layer_plan_run)(plan, args, NULL, 0), ATTN_ERR_DTYPE);
+    attn_layer_plan_destroy(plan);
+    assert_ok(attn_layer_plan_create(NULL, &t->d.layer, REAL_DTYPE, &plan));
+    assert_ok(attn_layer_plan_workspace(plan, &bytes));
+    char *workspace = aligned_alloc(64, bytes + 128 - bytes % 64);
+    assert_non_null(workspace);
+    assert_refused(ATTN_ERR_NULL, "plan is NULL", REAL(attn_layer_plan_run)(NULL, args, NULL, 0));
+    assert_refused(ATTN_ERR_NULL, "plan is NULL", attn_layer_plan_workspace(NULL, &bytes));
+    assert_refused(ATTN_ERR_NULL, "bytes is NULL", attn_layer_plan_workspace(plan, NULL));
+    assert_int_equal(REAL(attn_layer_plan_run)(plan, args, workspace, bytes - 1), ATTN_ERR_WORKSPACE);
+    assert_int_equal(REAL(attn_layer_plan_run)(plan, args, workspace + 8, bytes), ATTN_ERR_WORKSPACE);
+    assert_untouched(y_of_layer(t), t->d.elements[SUPPORT_LAYER_Y]);
+    free(workspace);
+    attn_layer_plan_destroy(plan);
+    free_layer(t);
+
+    /* a cache of the other precision */
+    t = make_layer(CACHED);
+    attn_cache_sizes sizes = ATTN_CACHE_SIZES_INIT;
+    attn_cache *wrong = NULL;
+    assert_ok(attn_cache_get_sizes(t->cache, &sizes));
+    assert_ok(attn_cache_create(NULL, &sizes, other, &wrong));
+    args_of_layer(t)->cache = wrong;
+    assert_int_equal(REAL(attn_layer)(NULL, &t->d.layer, args_of_layer(t)), ATTN_ERR_DTYPE);
+    attn_cache_destroy(&wrong);
+    free_layer(t);
+}
+
+/* ---- Layout and flops -------------------------------------------------------------------------------------------- */
+
+static void test_dense_layout(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        SELF, PACKED, CROSS, PACKED_CROSS, "layer d24h4/2c11,packed,outin b2q5k7", "layer d24h4/2,outin b2q5"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        test_layer *t = make_layer(texts[i]);
+        attn_layer wanted = t->d.layer, got = wanted;
+        got.x_batch = got.x_row = got.y_batch = got.y_row = got.w_q_row = got.w_o_row = -1;
+        assert_ok(attn_layer_layout_dense(&got));
+        assert_int_equal(got.x_batch, wanted.x_batch);
+        assert_int_equal(got.x_row, wanted.x_row);
+        assert_int_equal(got.y_batch, wanted.y_batch);
+        assert_int_equal(got.y_row, wanted.y_row);
+        assert_int_equal(got.w_q_row, wanted.w_q_row);
+        assert_int_equal(got.w_o_row, wanted.w_o_row);
+        if ((got.flags & ATTN_LAYER_PACKED) == 0 || (got.flags & ATTN_LAYER_CROSS) != 0)
+            assert_int_equal(got.w_k_row, wanted.w_k_row);
+        if ((got.flags & ATTN_LAYER_PACKED) == 0)
+            assert_int_equal(got.w_v_row, wanted.w_v_row);
+        if ((got.flags & ATTN_LAYER_CROSS) != 0) {
+            assert_int_equal(got.context_batch, wanted.context_batch);
+            assert_int_equal(got.context_row, wanted.context_row);
+        }
+        free_layer(t);
+    }
+    attn_problem heads = ATTN_PROBLEM_INIT;
+    attn_layer layer = ATTN_LAYER_INIT;
+    heads.q_len = heads.kv_len = INT64_MAX / 2;
+    heads.head_dim = 1;
+    layer.d_model = 3;
+    layer.attention = &heads;
+    assert_refused(ATTN_ERR_OVERFLOW, "x: a dense array of these sizes has strides beyond 63 bits",
+                   attn_layer_layout_dense(&layer));
+    assert_int_equal(layer.x_row, 0);
+    assert_refused(ATTN_ERR_NULL, "layer is NULL", attn_layer_layout_dense(NULL));
+}
+
+static double flops_of(const char *text, const int64_t *q_lens, const int64_t *past) {
+    test_layer *t = make_layer(text);
+    double flops = -1;
+    assert_ok(attn_layer_flops(&t->d.layer, q_lens, NULL, past, &flops));
+    free_layer(t);
+    return flops;
+}
+
+static void test_flops(void **state) {
+    (void)state;
+    static const int64_t lens[] = {5, 2}, past[] = {4, 4};
+    /* d 24, 4 heads of 6 over 2: W_Q and W_O 24 x 24, W_K and W_V 24 x 12; pairs * 2 * 12 flops of 4 heads */
+    const double row = 2.0 * 24 * (24 + 24 + 12 + 12), pair = 2 * 4 * 12.0;
+    assert_true(flops_of("layer d24h4/2 b2q5", NULL, NULL) == 10 * row + 50 * pair);
+    assert_true(flops_of("layer d24h4/2,packed b2q5,causal", NULL, NULL) == 10 * row + 30 * pair);
+    assert_true(flops_of("layer d24h4/2 b2q5", lens, NULL) == 7 * row + 29 * pair);
+    assert_true(flops_of("layer d24h4/2,cache=9 b2q5", lens, past) == 7 * row + (5 * 9 + 2 * 6) * pair);
+    assert_true(flops_of("layer d24h4/2c10 b1q5k3", NULL, NULL) == 5 * 2.0 * 24 * 48 + 3 * 2.0 * 10 * 24 + 15 * pair);
+    test_layer *t = make_layer(CACHED);
+    double flops;
+    static const int64_t beyond[] = {4, 5};
+    assert_refused(ATTN_ERR_LENGTH, "past[1] 5 is outside 0..4, what the capacity leaves to it",
+                   attn_layer_flops(&t->d.layer, NULL, NULL, beyond, &flops));
+    assert_refused(ATTN_ERR_NULL, "flops is NULL", attn_layer_flops(&t->d.layer, NULL, NULL, NULL, NULL));
+    free_layer(t);
+    t = make_layer(SELF);
+    assert_refused(ATTN_ERR_FLAG, "past is given without ATTN_LAYER_HAS_CACHE",
+                   attn_layer_flops(&t->d.layer, NULL, NULL, past, &flops));
+    free_layer(t);
+}
+
+static void test_initialisers(void **state) {
+    (void)state;
+    struct {
+        attn_layer layer;
+        unsigned char after[8];
+    } guarded;
+    memset(&guarded, 0x5a, sizeof guarded);
+    assert_ok(attn_layer_init(&guarded.layer, sizeof guarded.layer));
+    attn_layer empty = ATTN_LAYER_INIT;
+    assert_memory_equal(&guarded.layer, &empty, sizeof empty);
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(guarded.after[i], 0x5a);
+    layer_args args, no_args = ATTN_STRUCT_INIT(layer_args);
+    memset(&args, 0x5a, sizeof args);
+    assert_ok(REAL(attn_layer_args_init)(&args, sizeof args));
+    assert_memory_equal(&args, &no_args, sizeof args);
+    assert_int_equal(attn_layer_init(NULL, sizeof empty), ATTN_ERR_NULL);
+    assert_int_equal(attn_layer_init(&empty, 8), ATTN_ERR_STRUCT_SIZE);
+    assert_int_equal(REAL(attn_layer_args_init)(&args, sizeof args + 1), ATTN_ERR_STRUCT_SIZE);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_batch_mates),
+        cmocka_unit_test(test_plan),
+        cmocka_unit_test(test_failing_allocations),
+        cmocka_unit_test(test_parallel_for_that_fails),
+        cmocka_unit_test(test_decoding_in_pieces),
+        cmocka_unit_test(test_bad_sizes),
+        cmocka_unit_test(test_bad_strides),
+        cmocka_unit_test(test_bad_pointers),
+        cmocka_unit_test(test_bad_lengths),
+        cmocka_unit_test(test_full_cache),
+        cmocka_unit_test(test_bad_calls),
+        cmocka_unit_test(test_dense_layout),
+        cmocka_unit_test(test_flops),
+        cmocka_unit_test(test_initialisers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
