@@ -131,6 +131,15 @@ static const char *const description[SUB_COUNT] = {
     [SUB_SDPA] = ("Times attention alone for one problem. Each engine is checked on sampled rows, warmed up, and run "
                   "until both --repeat and --min-time are reached. Loops longer than two seconds run on a sample of "
                   "rows."),
+    [SUB_LAYER] =
+        ("Times the library's multi-head layer. LAYER: d d_model, h query heads or query heads/key heads, s head size, "
+         "v "
+         "value size, c d_context for cross-attention, o d_out, then options: outin (weights [out, in]), packed, bias, "
+         "rope=half or rope=pairs, start=N, cache=N, past=N (keys that the cache holds before), pad=N. HEADS: b q and "
+         "for "
+         "cross-attention k, then the options of PROBLEM.\n"
+         "Flops: 2 * rows * in * out for each projection, and those of attention. GB/s counts weights, biases and the "
+         "cache, each read once. The layer is checked against the oracle first, a longer one on its first 40 rows."),
     [SUB_CHECK] =
         ("Runs each engine in each precision once and compares every number of every row with the oracle. One "
          "line each: PASS, FAIL with the place and a line that repeats it, or SKIP with the sentence of the "
@@ -165,6 +174,8 @@ static const char *const examples[SUB_COUNT] = {
     [SUB_SDPA] = ("attn-bench sdpa b1h12q1024k1024d64\n"
                   "attn-bench sdpa b1h32/8q1k4096d128,br --engine fused,blas --dtype f32 --json -\n"
                   "attn-bench sdpa b1h12q1024k1024d64,causal --engine all --threads 2"),
+    [SUB_LAYER] = ("attn-bench layer d768h12,packed b1q1024\n"
+                   "attn-bench layer d2048h32/8,outin,rope=half,cache=8192,past=8191 b1q1,br,causal"),
     [SUB_CHECK] = ("attn-bench check b2h6/3q37k53d17v11,causal,br,lse\n"
                    "attn-bench check b1h2q64k64d16 --engine fused --dtype f64"),
     [SUB_COMPARE] = ("attn-bench sweep --json old.json\n"

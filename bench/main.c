@@ -29,9 +29,9 @@ static int sub_help(const bench_options *options) {
 
 int main(int argc, char **argv) {
     static int (*const run[SUB_COUNT])(const bench_options *) = {
-        [SUB_SWEEP] = sub_sweep,     [SUB_SDPA] = sub_sdpa,       [SUB_CHECK] = sub_check,
-        [SUB_COMPARE] = sub_compare, [SUB_EXAMPLE] = sub_example, [SUB_EXPLAIN] = sub_explain,
-        [SUB_LIST] = sub_list,       [SUB_VERSION] = sub_version, [SUB_HELP] = sub_help,
+        [SUB_SWEEP] = sub_sweep,     [SUB_SDPA] = sub_sdpa,       [SUB_LAYER] = sub_layer,     [SUB_CHECK] = sub_check,
+        [SUB_COMPARE] = sub_compare, [SUB_EXAMPLE] = sub_example, [SUB_EXPLAIN] = sub_explain, [SUB_LIST] = sub_list,
+        [SUB_VERSION] = sub_version, [SUB_HELP] = sub_help,
     };
     bench_options options;
     subcommand_id sub = options_parse(argc, argv, &options);

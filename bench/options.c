@@ -21,6 +21,7 @@
 const subcommand_entry subcommand_table[SUB_COUNT] = {
     [SUB_SWEEP] = {"sweep", NULL, "naive against BLAS over growing d_model and length (the default)", NULL},
     [SUB_SDPA] = {"sdpa", "PROBLEM", "time one attention problem", SOME_PROBLEM},
+    [SUB_LAYER] = {"layer", "LAYER HEADS", "time a whole layer: projections, attention, cache", "d768h12 b1q1024"},
     [SUB_CHECK] = {"check", "PROBLEM", "compare all rows of one problem with the oracle", SOME_PROBLEM},
     [SUB_COMPARE] = {"compare", "OLD NEW", "two files of --json: what became slower or faster", "old.json new.json"},
     [SUB_EXAMPLE] = {"example", NULL, "a worked example: all ten matrices of three tokens", NULL},
@@ -33,6 +34,7 @@ const subcommand_entry subcommand_table[SUB_COUNT] = {
 
 #define SWEEP (1u << SUB_SWEEP)
 #define SDPA (1u << SUB_SDPA)
+#define LAYER (1u << SUB_LAYER)
 #define CHECK (1u << SUB_CHECK)
 #define COMPARE (1u << SUB_COMPARE)
 #define EXPLAIN (1u << SUB_EXPLAIN)
@@ -69,9 +71,9 @@ const option_entry option_table[] = {
     {"engine", "LIST", KEY_ENGINE, SWEEP | SDPA | CHECK | EXPLAIN,
      "engines, separated by commas: naive, cache, blas, fused, auto, or all of the first four (the default; explain: "
      "auto)"},
-    {"dtype", "LIST", KEY_DTYPE, SWEEP | SDPA | CHECK | EXPLAIN,
+    {"dtype", "LIST", KEY_DTYPE, SWEEP | SDPA | LAYER | CHECK | EXPLAIN,
      "f32, f64 or both; default f32, for check both, for sweep f32 everywhere and f64 on a part of the grid"},
-    {"threads", "N", KEY_THREADS, SWEEP | SDPA | CHECK | EXPLAIN,
+    {"threads", "N", KEY_THREADS, SWEEP | SDPA | LAYER | CHECK | EXPLAIN,
      "threads of every engine, default 1; for sweep a list too, such as 1,2,4 or 1:8:x2"},
     {"d-model", "LIST", KEY_D_MODEL, SWEEP,
      "columns of X, in numbers and ranges separated by commas, such as 64,256 or 64:1024:x2 or 64:512:+64"},
@@ -87,15 +89,15 @@ const option_entry option_table[] = {
     {"full", NULL, KEY_FULL, SWEEP, "the grid up to d_model 4096 and length 16384; says what does not fit in memory"},
     {"budget", "SECONDS", KEY_BUDGET, SWEEP,
      "about how long it may take, default 120, with --full 1800; what does not fit is left out and named"},
-    {"repeat", "N", KEY_REPEAT, SDPA, "at least N timed runs, default 5"},
-    {"min-time", "SECONDS", KEY_MIN_TIME, SDPA, "time each engine at least that long, default 0.5"},
+    {"repeat", "N", KEY_REPEAT, SDPA | LAYER, "at least N timed runs, default 5"},
+    {"min-time", "SECONDS", KEY_MIN_TIME, SDPA | LAYER, "time each engine at least that long, default 0.5"},
     {"seed", "N", KEY_SEED, SWEEP | SDPA,
      "seed of the data and of the choice of checked rows, default 1; in sdpa the "
      "data's seed is a part of PROBLEM"},
-    {"json", "FILE", KEY_JSON, SWEEP | SDPA,
+    {"json", "FILE", KEY_JSON, SWEEP | SDPA | LAYER,
      "write results as JSON; - is standard output, and the text then goes to "
      "standard error"},
-    {"csv", "FILE", KEY_CSV, SWEEP | SDPA, "write results as CSV; - as above"},
+    {"csv", "FILE", KEY_CSV, SWEEP | SDPA | LAYER, "write results as CSV; - as above"},
     {"bound", "PERCENT", KEY_BOUND, COMPARE, "more time than this is a regression, default 5%"},
     {"all", NULL, KEY_ALL, COMPARE, "print every point, changed or not, and name all that only one file has"},
     {"report", "DIR", KEY_REPORT, SWEEP,
@@ -103,7 +105,7 @@ const option_entry option_table[] = {
      "shares "
      "of the stages, cold caches and 1 to all threads"},
     {"cold", NULL, KEY_COLD, SWEEP | SDPA, "put arrays and workspace out of the caches before every run"},
-    {"quiet", NULL, KEY_QUIET, SWEEP | SDPA | CHECK, "no progress bar, no machine header, no remarks"},
+    {"quiet", NULL, KEY_QUIET, SWEEP | SDPA | LAYER | CHECK, "no progress bar, no machine header, no remarks"},
     {"man", NULL, KEY_MAN, 1u << SUB_HELP, "all pages as one man page, as it is installed"},
     {"help", NULL, KEY_HELP, EVERY, "this page"},
     {"version", NULL, KEY_VERSION, EVERY, "versions"},

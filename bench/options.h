@@ -14,8 +14,8 @@ typedef struct number_list {
 } number_list;
 
 typedef struct bench_options {
-    const char *operand;       /* PROBLEM, OLD of compare, or what help is about; NULL = none */
-    const char *second;        /* NEW of compare */
+    const char *operand;       /* PROBLEM, LAYER, OLD of compare, or what help is about; NULL = none */
+    const char *second;        /* NEW of compare, HEADS of layer */
     unsigned engines;          /* ENGINE_BIT; 0 = not given */
     unsigned dtypes;           /* bits 1 << attn_dtype; 0 = not given */
     int threads;               /* the first of thread_counts */
@@ -35,6 +35,7 @@ typedef struct bench_options {
 typedef enum subcommand_id {
     SUB_SWEEP,
     SUB_SDPA,
+    SUB_LAYER,
     SUB_CHECK,
     SUB_COMPARE,
     SUB_EXAMPLE,

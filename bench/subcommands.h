@@ -10,6 +10,7 @@
 
 int sub_sweep(const bench_options *options);
 int sub_sdpa(const bench_options *options);
+int sub_layer(const bench_options *options);
 int sub_check(const bench_options *options);
 int sub_compare(const bench_options *options);
 int sub_example(const bench_options *options);

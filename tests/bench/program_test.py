@@ -21,7 +21,7 @@ BENCH = sys.argv.pop(1)
 MAN_PAGE = sys.argv.pop(1) if len(sys.argv) > 1 and sys.argv[1].endswith(".1") else None
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-SUBCOMMANDS = ["sweep", "sdpa", "check", "compare", "example", "explain", "list", "version", "help"]
+SUBCOMMANDS = ["sweep", "sdpa", "layer", "check", "compare", "example", "explain", "list", "version", "help"]
 
 # What users of the results may rely on.
 RESULT_FIELDS = (
@@ -219,6 +219,24 @@ class ProgramTest(unittest.TestCase):
         self.assertNotEqual(sums[0], 0)
         self.assertLess(max(sums) - min(sums), 0.01)
 
+    def test_layer(self):
+        done = run("layer", "d24h4/2,packed,cache=99,past=30,rope=half", "b2q41,causal,br", "--json", "-", "--min-time",
+                   "0.01", "--dtype", "both", "--threads", "2")
+        self.assert_ends(done, 0)
+        results = json.loads(done.stdout)["results"]
+        self.assertEqual([r["dtype"] for r in results], ["f32", "f64"])
+        pairs = sum(30 + i + 1 for i in range(41))
+        for result, size in zip(results, (4, 8)):
+            self.assertEqual(result["engine"], "layer")
+            self.assertEqual(result["problem"], "layer d24h4/2,packed,cache=99,past=30,rope=half b2q41,causal,br")
+            self.assertEqual(result["flops"], 2 * (2 * 41 * 24 * (24 + 24 + 24) + 4 * 2 * pairs * 12))
+            # W_Q | W_K | W_V, W_O, and the keys and values of two heads
+            read = size * (24 * 48 + 24 * 24 + 2 * 71 * 2 * 12)
+            self.assertAlmostEqual(result["gbytes_per_s"], 1e-6 * read / result["ms_median"], delta=1e-3 * result["gbytes_per_s"])
+            self.assertGreater(result["error_max"], 0)
+            self.assertLessEqual(result["error_share"], 1)
+            self.assertNotEqual(result["checksum"], 0)
+
     def test_cold_caches(self):
         arguments = ["sdpa", "h2q37k53d17,causal,mask,lse", "--engine", "blas,fused", "--min-time", "0", "--json", "-"]
         hot, cold = [json.loads(run(*arguments, *more).stdout)["results"] for more in ([], ["--cold"])]
@@ -282,7 +300,8 @@ class ProgramTest(unittest.TestCase):
             "sdpa q4d8 --len 64", "help --man sweep", "sweep --man",
             "compare", "compare a.json", "compare a b c", "compare a b --bound x", "compare a b --bound -1",
             "compare a b --bound 5%%", "compare /no/file /no/file", "compare / /", "sdpa q4d8 --bound 5%", "sdpa q4d8 --json - --csv -", "sweep --seed -1", "check q4d8 -x",
-            "explain q4d8 --engine cache",
+            "explain q4d8 --engine cache", "layer", "layer d24h3", "layer d25h3 q4", "layer d24h3 q4,flat", "layer d24h3,flat q4",
+            "layer d24h3 q4k5", "layer d24h3 q4 b1", "layer d24h3,past=1 q4", "layer d24h3 q4 --engine fused",
         ]
         for mistake in mistakes:
             with self.subTest(mistake):

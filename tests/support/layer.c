@@ -290,9 +290,23 @@ static int64_t weight_index(const support_layer *l, int weight, int64_t in, int6
     return l->out_in ? column * row + in : in * row + column;
 }
 
-static double get_weight(const support_layer_data *d, int weight, int64_t in, int64_t out) {
-    return support_load(d->dtype, d->array[SUPPORT_LAYER_W + place_of(d->l, weight).matrix],
-                        weight_index(d->l, weight, in, out));
+/* A weight matrix as it is read: element (in, out) is at base + in * in_step + out * out_step. */
+typedef struct weight_view {
+    const void *matrix;
+    int64_t base, in_step, out_step;
+} weight_view;
+
+static weight_view view_of(const support_layer_data *d, int weight) {
+    return (weight_view){
+        .matrix = d->array[SUPPORT_LAYER_W + place_of(d->l, weight).matrix],
+        .base = weight_index(d->l, weight, 0, 0),
+        .in_step = weight_index(d->l, weight, 1, 0) - weight_index(d->l, weight, 0, 0),
+        .out_step = weight_index(d->l, weight, 0, 1) - weight_index(d->l, weight, 0, 0),
+    };
+}
+
+static double get_weight(const support_layer_data *d, const weight_view *w, int64_t in, int64_t out) {
+    return support_load(d->dtype, w->matrix, w->base + in * w->in_step + out * w->out_step);
 }
 
 static double get_bias(const support_layer_data *d, int weight, int64_t out) {
@@ -519,12 +533,13 @@ void support_layer_poison_outputs(support_layer_data *d) {
 /* Row `at` of x or context times a weight, and its bias. */
 static void project_row(const support_layer_data *d, int weight, int array, int64_t at, long double *result) {
     weight_shape shape = shape_of(d->l, weight);
+    weight_view w = view_of(d, weight);
     for (int64_t o = 0; o < shape.out; o++)
         result[o] = get_bias(d, weight, o);
     for (int64_t i = 0; i < shape.in; i++) {
         long double x = support_load(d->dtype, d->array[array], at + i);
         for (int64_t o = 0; o < shape.out; o++)
-            result[o] += x * get_weight(d, weight, i, o);
+            result[o] += x * get_weight(d, &w, i, o);
     }
 }
 
@@ -648,15 +663,20 @@ static void compare_y(const support_layer_data *d, const support_data *heads, in
     long double n_z = (long double)(p->q_heads * p->v_dim), eps = (long double)support_eps(d->dtype);
     long double g = fmaxl(1.5L, 0.45L * sqrtl((long double)p->head_dim));
     long double scaled = (1 + (sqrtl((long double)d_in) + sqrtl(n_z)) / 4) * (3 + g * max_score) * eps * max_value;
+    weight_view w_o = view_of(d, 3);
     for (int64_t o = 0; o < l->d_out; o++) {
         long double norm = 0;
         row->value[o] = get_bias(d, 3, o);
         for (int64_t c = 0; c < p->q_heads * p->v_dim; c++) {
-            long double w = get_weight(d, 3, c, o);
+            long double w = get_weight(d, &w_o, c, o);
             row->value[o] += row->z[c] * w;
             norm += w * w;
         }
         row->tolerance[o] = scaled * sqrtl(norm) + eps * fabsl(get_bias(d, 3, o));
+        long double error =
+            fabsl(support_load(d->dtype, d->array[SUPPORT_LAYER_Y], y_index(d, b, i) + o) - row->value[o]);
+        if (max_value > 0 && norm > 0)
+            report->error_eps = fmax(report->error_eps, (double)(error / (eps * max_value * sqrtl(norm))));
     }
     size_t size = d->dtype == ATTN_F32 ? sizeof(float) : sizeof(double);
     support_compare_row(report, "y", b * p->q_len + i, d->dtype, l->d_out,

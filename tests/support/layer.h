@@ -82,7 +82,8 @@ void support_layer_poison_outputs(support_layer_data *d);
 
 /* Compares all rows of y, lse and the weights with the oracle: projections and rotary positions in long double, Q, K and V
  * rounded to double, attention as in oracle.h, the last projection in long double. Tolerance of y: layer.h; lse and weights
- * have that of attention alone times 1 + sqrt(d_in) / 4. True unless the verdict is FAILED. */
+ * have that of attention alone times 1 + sqrt(d_in) / 4. report->error_eps: the largest error of y in units of
+ * eps max|V| |W_O[:, j]|. True unless the verdict is FAILED. */
 bool support_layer_verify(const support_layer_data *d, support_report *report);
 
 #endif
