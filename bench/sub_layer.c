@@ -218,7 +218,7 @@ int sub_layer(const bench_options *options) {
     }
     if (!options->quiet)
         report_peaks(&ceilings, 1, text);
-    report_sdpa_table(&list, text);
+    report_sdpa_table(&list, 0, text);
     for (size_t i = 0; i < list.count; i++)
         if (list.item[i].state == RESULT_TIMED && !options->quiet)
             fprintf(text, "%s: %.0f %% of the read bandwidth at this working set, %.1f GB/s\n",
