@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "guide.h"
+#include "layer.h"
 #include "support.h"
 
 static support_case *parsed(const char *text) {
@@ -97,11 +98,28 @@ static void test_decode(void **state) {
     support_case_free(c);
 }
 
+static void test_layer(void **state) {
+    (void)state;
+    char error[256] = "";
+    support_layer *l = support_layer_parse("d768h12,outin,packed,bias b1q40,causal", error, sizeof error);
+    support_layer_data d;
+    support_report report;
+    assert_string_equal(error, "");
+    assert_true(support_layer_data_create(&d, l, ATTN_F32));
+    const attn_layer_args_f32 *a = &d.args32;
+    assert_int_equal(run_layer(a->x, a->w_q, a->b_q, a->w_o, a->b_o, a->y), ATTN_OK);
+    if (!support_layer_verify(&d, &report))
+        fail_msg("%s", report.text);
+    support_layer_data_destroy(&d);
+    support_layer_free(l);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_attend),
         cmocka_unit_test(test_plan),
         cmocka_unit_test(test_decode),
+        cmocka_unit_test(test_layer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
