@@ -73,7 +73,7 @@ static void mark(sweep_plan *plan) {
     sweep_cell *list[LIST_MAX], *threads = NULL;
     for (int begin = 0, end; begin < plan->count; begin = end) {
         int n = cells_of(plan, begin, &end, list);
-        if (n == 0 || plan->cell[begin].dtype != plan->cell[0].dtype)
+        if (n == 0 || plan->cell[begin].shape || plan->cell[begin].dtype != plan->cell[0].dtype)
             continue;
         list[n / 2]->extras |= EXTRA_STAGES | EXTRA_COLD;
         int last = n - 1;

@@ -280,7 +280,7 @@ static void take_dtype(void *argument, const char *item) {
 /* ---- Parsing ----------------------------------------------------------------------------------------------------- */
 
 static subcommand_id find_subcommand(const char *name) {
-    char known[256] = "";
+    char known[512] = "";
     for (int id = 0; id < SUB_COUNT; id++) {
         if (strcmp(name, subcommand_table[id].name) == 0)
             return (subcommand_id)id;
@@ -379,7 +379,7 @@ static void make_long_options(unsigned subcommands, struct option *list) {
 /* The first word that is no option names the subcommand, sweep when there is none; it is moved to argv[1], where it
  * takes the place of the program's name. *moved tells whether there was one. */
 static subcommand_id take_subcommand(int argc, char **argv, bool *moved) {
-    struct option list[32];
+    struct option list[64];
     make_long_options(EVERY, list);
     opterr = 0;
     optind = 1;
@@ -431,7 +431,7 @@ subcommand_id options_parse(int argc, char **argv, bench_options *o) {
     bool named;
     subcommand_id sub = take_subcommand(argc, argv, &named);
     int first = named; /* words before those that belong to the subcommand */
-    struct option list[32];
+    struct option list[64];
     make_long_options(1u << sub, list);
     optind = 0; /* getopt begins anew */
     for (;;) {
@@ -449,7 +449,7 @@ subcommand_id options_parse(int argc, char **argv, bench_options *o) {
         if (key == ':')
             usage_error("%s: a value is needed (see attn-bench help %s)", word, subcommand_table[sub].name);
         if (key == '?') {
-            char known[256] = "";
+            char known[512] = "";
             for (const struct option *l = list; l->name; l++) {
                 size_t used = strlen(known);
                 snprintf(known + used, sizeof known - used, "%s--%s", used ? ", " : "", l->name);

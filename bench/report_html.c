@@ -214,10 +214,13 @@ static void put_point(FILE *out, const bench_point *p, bench_point *last) {
 static void put_results(FILE *out, const result_list *list) {
     char bytes[16];
     bench_point last = {0};
+    bool shapes = false;
+    for (size_t i = 0; i < list->count; i++)
+        shapes |= list->item[i].shape[0] != 0;
     fprintf(out,
-            "<div class=\"wide\"><table>\n<thead><tr>%s<th>busy</th><th>median ms</th><th>best ms</th><th>spread</th>"
+            "<div class=\"wide\"><table>\n<thead><tr>%s%s<th>busy</th><th>median ms</th><th>best ms</th><th>spread</th>"
             "<th>runs</th><th>GFLOP/s</th><th>times</th><th>peak</th><th>workspace</th><th>error</th></tr></thead>\n",
-            point_heading);
+            point_heading, shapes ? "<th>shape</th>" : "");
     for (size_t i = 0; i < list->count; i++) {
         const bench_result *r = &list->item[i];
         if (r->state != RESULT_TIMED)
@@ -225,6 +228,8 @@ static void put_results(FILE *out, const result_list *list) {
         bench_point point = result_point(r);
         double speed_up = result_speed_up(list, r);
         put_point(out, &point, &last);
+        if (shapes)
+            fprintf(out, "<td>%s</td>", r->shape);
         put_number(out, "%.2f", result_threads_busy(r));
         fprintf(out, "<td>%s%.4g%s</td>", r->sampled ? "~" : "", r->ms_median, result_is_doubtful(r) ? "?" : "");
         put_number(out, "%.4g", r->ms_min);
@@ -297,8 +302,12 @@ static void put_untimed(FILE *out, const result_list *list) {
         if (!headed)
             fputs("<h2>Not timed</h2>\n<table class=\"reasons\">\n", out);
         headed = true;
-        fprintf(out, "<tr><td>d_model %lld, length %lld, %s, %s</td><td>%s: ", (long long)r->d_model, (long long)r->len,
-                dtype_name(r->dtype), r->engine, words[r->state]);
+        fputs("<tr><td>", out);
+        if (r->shape[0])
+            fputs(r->shape, out);
+        else
+            fprintf(out, "d_model %lld, length %lld", (long long)r->d_model, (long long)r->len);
+        fprintf(out, ", %s, %s</td><td>%s: ", dtype_name(r->dtype), r->engine, words[r->state]);
         put(out, r->note);
         fputs("</td></tr>\n", out);
     }

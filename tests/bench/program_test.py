@@ -567,9 +567,12 @@ class ProgramTest(unittest.TestCase):
 
     def test_sweep_over_a_shape_file(self):
         path = self.write_shapes("# Tiny model\n\none  h2q5k7d3,causal,br # the first\n\ttwo\tb2h4/2q1k9d8v5\r\nthree q3d4,want=weights")
+        folder = os.path.join(os.path.dirname(path), "report")
         done = run("sweep", "--shapes", path, "--engine", "cache,blas,fused", "--dtype", "f64", "--threads", "2", "--budget", "60",
-                   "--json", "-")
+                   "--json", "-", "--report", folder)
         self.assert_ends(done, 0)
+        with open(os.path.join(folder, "report.html"), encoding="utf-8") as page:
+            self.assertEqual(page.read().count("<td>tiny:"), 7 + 2)  # timed, refused
         report = json.loads(done.stdout)
         found = {(r["shape"], r["problem"], r["engine"], r["dtype"], r["threads"]) for r in report["results"]}
         self.assertEqual(found, {(name, problem, engine, "f64", 2)
