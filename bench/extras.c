@@ -68,12 +68,18 @@ static int64_t distance(int64_t a, int64_t b) {
     return a < b ? b - a : a - b;
 }
 
+/* For the picture of the threads: nearer to the usual size, then the longer run. */
+static bool suits_better(const sweep_cell *a, const sweep_cell *b) {
+    int64_t from_a = distance(a->d_model, usual_d_model), from_b = distance(b->d_model, usual_d_model);
+    return from_a != from_b ? from_a < from_b : run_of(a, ENGINE_FUSED) > run_of(b, ENGINE_FUSED);
+}
+
 /* Stages: the middle length and the longest that is not dear. Cold caches: the shortest and the middle. */
 static void mark(sweep_plan *plan) {
     sweep_cell *list[LIST_MAX], *threads = NULL;
     for (int begin = 0, end; begin < plan->count; begin = end) {
         int n = cells_of(plan, begin, &end, list);
-        if (n == 0 || plan->cell[begin].shape || plan->cell[begin].dtype != plan->cell[0].dtype)
+        if (n == 0 || plan->cell[begin].dtype != plan->cell[0].dtype)
             continue;
         list[n / 2]->extras |= EXTRA_STAGES | EXTRA_COLD;
         int last = n - 1;
@@ -82,8 +88,7 @@ static void mark(sweep_plan *plan) {
         list[last]->extras |= EXTRA_STAGES;
         list[0]->extras |= EXTRA_COLD;
         for (int i = 0; i < n; i++)
-            if (run_of(list[i], ENGINE_FUSED) < longest_thread_run &&
-                (!threads || distance(list[i]->d_model, usual_d_model) <= distance(threads->d_model, usual_d_model)))
+            if (run_of(list[i], ENGINE_FUSED) < longest_thread_run && (!threads || suits_better(list[i], threads)))
                 threads = list[i];
     }
     if (threads)
@@ -116,14 +121,24 @@ void extras_choose(sweep_plan *plan, double seconds) {
 
 /* ---- The runs ---------------------------------------------------------------------------------------------------- */
 
+/* An entry of the same problem that nothing is known of yet. */
+static bench_result sizes_of(const bench_result *like) {
+    bench_result r = {.chain = like->chain,
+                      .dtype = like->dtype,
+                      .threads = like->threads,
+                      .d_model = like->d_model,
+                      .len = like->len,
+                      .batch = like->batch,
+                      .heads = like->heads,
+                      .head_dim = like->head_dim};
+    memcpy(r.problem, like->problem, sizeof r.problem);
+    memcpy(r.shape, like->shape, sizeof r.shape);
+    return r;
+}
+
 static bench_result *add_like(result_list *list, const bench_result *like) {
     bench_result *r = result_add(list);
-    r->d_model = like->d_model;
-    r->len = like->len;
-    r->batch = like->batch;
-    r->heads = like->heads;
-    r->head_dim = like->head_dim;
-    memcpy(r->problem, like->problem, sizeof r->problem);
+    *r = sizes_of(like);
     return r;
 }
 
@@ -149,7 +164,8 @@ void extras_run(extras *e, const sweep_plan *plan, const sweep_cell *cell, const
         if (!(plan->engines & ENGINE_BIT(id)))
             continue;
         measure_settings settings = sweep_cell_settings(plan, cell, (engine_id)id, seed);
-        stage_times t;
+        stage_times t = {.entry = sizes_of(like)};
+        t.entry.engine = engine_name((engine_id)id);
         measure_settings short_loops = settings;
         short_loops.loop_seconds = fmin(settings.loop_seconds, stage_loop_seconds);
         if (cell->extras & EXTRA_STAGES && !interrupted && measure_stages(c, (engine_id)id, &short_loops, &t))
@@ -190,8 +206,10 @@ static void add_needs(extras *e, const bench_result *r, engine_id id, double ava
         support_case_free(c);
         if (!known)
             return;
-        *(memory_need *)add_item((void **)&e->memory, &e->memories, &e->memory_capacity, sizeof(memory_need)) =
-            (memory_need){{r->d_model, r->heads, r->batch, len, r->threads, r->dtype, engine_name(id)}, (double)bytes};
+        memory_need *need = add_item((void **)&e->memory, &e->memories, &e->memory_capacity, sizeof *need);
+        *need = (memory_need){sizes_of(r), (double)bytes};
+        need->entry.engine = engine_name(id);
+        need->entry.len = len;
         if (available > 0 && (double)bytes > enough_times * available)
             return;
     }
@@ -200,7 +218,7 @@ static void add_needs(extras *e, const bench_result *r, engine_id id, double ava
 void extras_add_memory(extras *e, const result_list *list, double available) {
     for (size_t i = 0; i < list->count; i++) {
         const bench_result *r = &list->item[i];
-        bool seen = r->state != RESULT_TIMED || !r->chain;
+        bool seen = r->state != RESULT_TIMED || !r->chain; /* the workspace of a shape is in its entry */
         for (size_t j = 0; !seen && j < i; j++)
             seen = list->item[j].state == RESULT_TIMED && result_same_table(&list->item[j], r) &&
                    strcmp(list->item[j].engine, r->engine) == 0;

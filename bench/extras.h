@@ -15,8 +15,8 @@ enum { EXTRA_STAGES = 1, EXTRA_COLD = 2, EXTRA_THREADS = 4 };
 #define EXTRAS_SHARE 0.25
 
 typedef struct memory_need {
-    bench_point point;
-    double bytes; /* workspace */
+    bench_result entry; /* whose memory, as in stage_times */
+    double bytes;       /* workspace */
 } memory_need;
 
 typedef struct extras {

@@ -62,12 +62,17 @@ has(e) = lacks(present, word(engines, e)) ? 0 : 1
 
 # ---- What results.csv holds: tables in their order, engines, ranges -------------------------------------------------
 #
-# A table is a panel: one d_model, number of heads, batch and number of threads. Its title says what differs.
+# A table is a panel: one d_model, number of heads, batch and number of threads. Its title says what differs. In a sweep of
+# shapes it is a shape, and throughput and speed-up are points side by side.
 
-chain(type) = strcol('kind') eq 'chain' && strcol('dtype') eq type
-table(x) = strcol('d_model').':'.strcol('heads').':'.strcol('batch').':'.strcol('threads')
+chain(type) = strcol('kind') eq kind && strcol('dtype') eq type
+table(x) = kind eq 'sdpa' ? strcol('shape') : strcol('d_model').':'.strcol('heads').':'.strcol('batch').':'.strcol('threads')
 curve(e, key, type) = chain(type) && strcol('engine') eq word(engines, e) && table(0) eq key
 if (is_empty('results.csv')) exit
+kind = 'sdpa'
+note_kind(s) = (s eq 'chain' ? (kind = s) : s)
+stats 'results.csv' using (strlen(note_kind(strcol('kind')))) nooutput
+what = kind eq 'chain' ? 'Attention X → Z' : 'Attention of models'
 stats 'results.csv' using 'head_dim' nooutput
 many_heads = STATS_min < STATS_max || STATS_min != 64
 stats 'results.csv' using 'batch' nooutput
@@ -82,7 +87,8 @@ table_titles = ''
 double_tables = ''
 double_titles = ''
 present = ''
-table_title(x) = '"d_model '.strcol('d_model').(many_heads ? ', heads '.strcol('heads') : ''). \
+table_title(x) = kind eq 'sdpa' ? '"'.strcol('shape').(many_threads ? ', threads '.strcol('threads') : '').'"' : \
+                 '"d_model '.strcol('d_model').(many_heads ? ', heads '.strcol('heads') : ''). \
                  (many_batches ? ', batch '.strcol('batch') : '').(many_threads ? ', threads '.strcol('threads') : '').'"'
 note_table(s) = (lacks(tables, s) ? (tables = tables.' '.s, table_titles = table_titles.' '.table_title(0)) : tables)
 note_double(s) = (lacks(double_tables, s) \
@@ -94,11 +100,14 @@ if (words(tables) == 0) exit
 stats 'results.csv' using (chain(dtype) ? column('fma_peak_gflops') : NaN) nooutput
 peak = STATS_max
 
+# The number of a table.
+place_of(key) = words((tables.' ')[1:strstrt(tables.' ', ' '.key.' ') + strlen(key) + 1])
+
 # A case is a table and a length. (No macro is found behind a quoted quotation mark, so these stand before all blocks.)
 cases = ''
 case_titles = ''
 name(x) = table(0).':'.strcol('len')
-case_title(x) = table_title(0)[1:strlen(table_title(0))-1].', length '.strcol('len').'"'
+case_title(x) = kind eq 'sdpa' ? table_title(0) : table_title(0)[1:strlen(table_title(0))-1].', length '.strcol('len').'"'
 note_case(s) = (lacks(cases, s) ? (cases = cases.' '.s, case_titles = case_titles.' '.case_title(0)) : cases)
 
 # ---- The pictures ---------------------------------------------------------------------------------------------------
@@ -114,15 +123,30 @@ do for [picture in pictures] {
         stats 'results.csv' using (chain(dtype) ? column('len') : NaN) nooutput
         shortest = STATS_min
         longest = STATS_max
-        headline = sprintf('Attention X → Z, %s, %s: %s against length', precision, at_work, \
-                           speed ? 'speed-up over the textbook loops' : 'throughput')
-        discard = sheet(words(tables), 2)
+        headline = sprintf('%s, %s, %s: %s%s', what, precision, at_work, \
+                           speed ? 'speed-up over the textbook loops' : 'throughput', \
+                           kind eq 'chain' ? ' against length' : '')
+        discard = sheet(kind eq 'chain' ? words(tables) : 1, 2)
+        margin = kind eq 'chain' ? 0 : 110 # for the names of shapes
+        discard = (room = room + margin, height = height + margin)
         do for [format in 'svg png'] {
             @begin
             @lengths
             @rates
             if (speed) { set ylabel 'times the textbook loops' }
-            do for [i=1:words(tables)] {
+            if (kind eq 'sdpa') {
+                unset logscale x
+                set xlabel ''
+                set xrange [0.5 : words(tables) + 0.5]
+                set xtics rotate by -40 ()
+                do for [i=1:words(tables)] { set xtics add (word(table_titles, i) i) }
+                plot for [e=1:5] for [once=1:has(e)] 'results.csv' \
+                         using (chain(dtype) && strcol('engine') eq word(engines, e) ? place_of(table(0)) : NaN): \
+                               (above_0(column(figure))) with points lc rgb colour[e] pt shape[e] lw 2, \
+                     for [once=1:1-speed] peak with lines dt 2 lc rgb '#555555'
+            }
+            room = room - margin
+            do for [i=1:(kind eq 'chain' ? words(tables) : 0)] {
                 set title word(table_titles, i)
                 plot for [e=1:5] for [once=1:has(e)] 'results.csv' \
                          using 'len':(curve(e, word(tables, i), dtype) ? above_0(column(figure)) : NaN) \
@@ -134,11 +158,12 @@ do for [picture in pictures] {
                      title word(titles, e), \
                  for [once=1:1-speed] keyentry with lines dt 2 lc rgb '#555555' title 'multiply-add peak'
             @end
+            room = room + margin
         }
     }
 
     if (picture eq 'float_double') {
-        if (words(double_tables) == 0 || dtype eq 'f64') { continue }
+        if (words(double_tables) == 0 || dtype eq 'f64' || kind eq 'sdpa') { continue }
         stats 'results.csv' using (chain('f64') ? column('len') : NaN) nooutput
         shortest = STATS_min
         longest = STATS_max
@@ -146,7 +171,7 @@ do for [picture in pictures] {
         stats 'results.csv' using (inside(0) ? above_0(column('gflops')) : NaN) nooutput
         lowest = STATS_min
         highest = STATS_max
-        headline = sprintf('Attention X → Z, %s: float against double', at_work)
+        headline = sprintf('%s, %s: float against double', what, at_work)
         discard = sheet(words(double_tables), 2)
         do for [format in 'svg png'] {
             @begin
@@ -249,9 +274,9 @@ do for [picture in pictures] {
 
     if (picture eq 'scaling') {
         if (is_empty('scaling.csv')) { continue }
-        what = ''
-        stats 'scaling.csv' using (strlen(what = sprintf('d_model %s, heads %s, length %s', strcol('d_model'), strcol('heads'), strcol('len')))) \
-            nooutput
+        problem = ''
+        stats 'scaling.csv' using (strlen(problem = kind eq 'sdpa' ? strcol('shape') : sprintf('d_model %s, heads %s, \
+length %s', strcol('d_model'), strcol('heads'), strcol('len')))) nooutput
         stats 'scaling.csv' using 'threads' nooutput
         most = STATS_max
         array one[5]
@@ -260,7 +285,7 @@ do for [picture in pictures] {
                                        column('gflops') : 0) nooutput
             one[e] = STATS_max
         }
-        headline = sprintf('Scaling over threads, %s, %s', what, precision)
+        headline = sprintf('Scaling over threads, %s, %s', problem, precision)
         discard = sheet(1, 2)
         do for [format in 'svg png'] {
             @begin

@@ -75,18 +75,21 @@ static bool close_in(const char *folder, const char *name, FILE *file) {
 }
 
 /* The columns that stages.csv and memory.csv have in common. */
-static void write_point(const bench_point *p, FILE *out) {
-    fprintf(out, "%lld,%lld,%lld,%d,%lld,%s,%s", (long long)p->d_model, (long long)p->heads, (long long)p->batch,
-            p->threads, (long long)p->len, p->engine, dtype_name(p->dtype));
+static void write_point(const bench_result *r, FILE *out) {
+    fprintf(out, "%s,%lld,%lld,%lld,%d,%lld,%s,%s,%s", r->chain ? "chain" : "sdpa", (long long)r->d_model,
+            (long long)r->heads, (long long)r->batch, r->threads, (long long)r->len, r->engine, dtype_name(r->dtype),
+            r->shape);
 }
 
 static bool write_stages(const char *folder, const extras *more) {
     FILE *out = open_in(folder, "stages.csv", "w");
     if (out)
-        fputs("d_model,heads,batch,threads,len,engine,dtype,ms_project,ms_scores,ms_softmax,ms_combine,ms_rest\n", out);
+        fputs("kind,d_model,heads,batch,threads,len,engine,dtype,shape,ms_project,ms_scores,ms_softmax,ms_combine,ms_"
+              "rest\n",
+              out);
     for (size_t i = 0; out && i < more->stages; i++) {
         const stage_times *t = &more->stage[i];
-        write_point(&t->point, out);
+        write_point(&t->entry, out);
         for (int s = 0; s < STAGE_COUNT; s++)
             fprintf(out, ",%.6g", t->ms[s]);
         fputc('\n', out);
@@ -97,10 +100,10 @@ static bool write_stages(const char *folder, const extras *more) {
 static bool write_memory(const char *folder, const extras *more) {
     FILE *out = open_in(folder, "memory.csv", "w");
     if (out)
-        fputs("d_model,heads,batch,threads,len,engine,dtype,bytes_workspace\n", out);
+        fputs("kind,d_model,heads,batch,threads,len,engine,dtype,shape,bytes_workspace\n", out);
     for (size_t i = 0; out && i < more->memories; i++) {
         const memory_need *m = &more->memory[i];
-        write_point(&m->point, out);
+        write_point(&m->entry, out);
         fprintf(out, ",%.0f\n", m->bytes);
     }
     return close_in(folder, "memory.csv", out);

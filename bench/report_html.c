@@ -114,12 +114,15 @@ static void put_svg(FILE *out, FILE *svg, int number) {
     free(line);
 }
 
-static void put_picture(FILE *out, const char *folder, int number) {
+/* Title, text and picture; nothing where there is no picture, unless a table comes after. */
+static void put_picture(FILE *out, const char *folder, int number, bool table_follows) {
     const report_picture *p = &report_pictures[number];
     char path[4096];
     if (snprintf(path, sizeof path, "%s/%s.svg", folder, p->name) >= (int)sizeof path)
         return;
     FILE *svg = fopen(path, "r");
+    if (!svg && !table_follows)
+        return;
     fprintf(out, "<section>\n<h2 id=\"%s\">%s</h2>\n<p>", p->name, p->title);
     put(out, p->text);
     fputs("</p>\n", out);
@@ -198,38 +201,49 @@ static void put_ceilings(FILE *out, const report_input *in) {
     fputs("</table></div>\n", out);
 }
 
-/* The columns that say which run a line is about, the same in all tables. */
-static const char point_heading[] = "<th>engine</th><th>type</th><th>d_model</th><th>heads</th><th>batch</th>"
-                                    "<th>length</th><th>threads</th>";
+/* True when not all entries are of the chain. */
+static bool has_shapes(const result_list *list) {
+    for (size_t i = 0; i < list->count; i++)
+        if (!list->item[i].chain)
+            return true;
+    return false;
+}
 
-/* Begins a line; *last is the point of the line before, whose engine is NULL at the beginning of a table. */
-static void put_point(FILE *out, const bench_point *p, bench_point *last) {
-    bool another = last->engine && !result_same_problem(p, last);
-    fprintf(out, "<tr%s><td>%s</td><td>%s</td><td>%lld</td><td>%lld</td><td>%lld</td><td>%lld</td><td>%d</td>",
-            another ? " class=\"new\"" : "", p->engine, dtype_name(p->dtype), (long long)p->d_model,
-            (long long)p->heads, (long long)p->batch, (long long)p->len, p->threads);
-    *last = *p;
+/* Begins a table with the columns that say which run a line is about, the same in all tables. */
+static void put_heading(FILE *out, bool shapes, const char *more) {
+    fprintf(out,
+            "<div class=\"wide\"><table>\n<thead><tr>%s<th>engine</th><th>type</th><th>d_model</th><th>heads</th>"
+            "<th>batch</th><th>length</th><th>threads</th>%s</tr></thead>\n",
+            shapes ? "<th>shape</th>" : "", more);
+}
+
+/* Begins a line; last: the entry of the line before, NULL for the first. */
+static void put_point(FILE *out, const bench_result *r, const bench_result *last, bool shapes) {
+    fprintf(out, "<tr%s>", last && !result_same_problem(r, last) ? " class=\"new\"" : "");
+    if (shapes) {
+        fputs("<td>", out);
+        put(out, r->shape[0] ? r->shape : r->problem);
+        fputs("</td>", out);
+    }
+    fprintf(out, "<td>%s</td><td>%s</td><td>%lld</td><td>%lld</td><td>%lld</td><td>%lld</td><td>%d</td>", r->engine,
+            dtype_name(r->dtype), (long long)r->d_model, (long long)r->heads, (long long)r->batch, (long long)r->len,
+            r->threads);
 }
 
 static void put_results(FILE *out, const result_list *list) {
     char bytes[16];
-    bench_point last = {0};
-    bool shapes = false;
-    for (size_t i = 0; i < list->count; i++)
-        shapes |= list->item[i].shape[0] != 0;
-    fprintf(out,
-            "<div class=\"wide\"><table>\n<thead><tr>%s%s<th>busy</th><th>median ms</th><th>best ms</th><th>spread</th>"
-            "<th>runs</th><th>GFLOP/s</th><th>times</th><th>peak</th><th>workspace</th><th>error</th></tr></thead>\n",
-            point_heading, shapes ? "<th>shape</th>" : "");
+    bool shapes = has_shapes(list);
+    const bench_result *last = NULL;
+    put_heading(out, shapes,
+                "<th>busy</th><th>median ms</th><th>best ms</th><th>spread</th><th>runs</th><th>GFLOP/s</th>"
+                "<th>times</th><th>peak</th><th>workspace</th><th>error</th>");
     for (size_t i = 0; i < list->count; i++) {
         const bench_result *r = &list->item[i];
         if (r->state != RESULT_TIMED)
             continue;
-        bench_point point = result_point(r);
         double speed_up = result_speed_up(list, r);
-        put_point(out, &point, &last);
-        if (shapes)
-            fprintf(out, "<td>%s</td>", r->shape);
+        put_point(out, r, last, shapes);
+        last = r;
         put_number(out, "%.2f", result_threads_busy(r));
         fprintf(out, "<td>%s%.4g%s</td>", r->sampled ? "~" : "", r->ms_median, result_is_doubtful(r) ? "?" : "");
         put_number(out, "%.4g", r->ms_min);
@@ -247,21 +261,20 @@ static void put_results(FILE *out, const result_list *list) {
 
 static void put_cold(FILE *out, const report_input *in) {
     const result_list *cold = &in->more->cold;
-    bench_point last = {0};
+    const bench_result *last = NULL;
+    bool shapes = has_shapes(cold);
     if (cold->count == 0)
         return;
-    fprintf(
-        out,
-        "<h2>Hot and cold caches</h2>\n<p>Hot: runs follow each other, as everywhere else here. Cold: arguments and "
-        "workspace were put out of all caches before each run. Slower = cold median / hot median.</p>\n"
-        "<div class=\"wide\"><table>\n<thead><tr>%s<th>hot ms</th><th>cold ms</th><th>slower</th></tr></thead>\n",
-        point_heading);
+    fputs("<h2>Hot and cold caches</h2>\n<p>Hot: runs follow each other, as everywhere else here. Cold: arguments and "
+          "workspace were put out of all caches before each run. Slower = cold median / hot median.</p>\n",
+          out);
+    put_heading(out, shapes, "<th>hot ms</th><th>cold ms</th><th>slower</th>");
     for (size_t i = 0; i < cold->count; i++) {
         const bench_result *r = &cold->item[i], *hot = result_of_engine(in->list, r, r->engine);
         if (r->state != RESULT_TIMED || !hot)
             continue;
-        bench_point point = result_point(r);
-        put_point(out, &point, &last);
+        put_point(out, r, last, shapes);
+        last = r;
         put_number(out, "%.4g", hot->ms_median);
         put_number(out, "%.4g", r->ms_median);
         put_number(out, "%.2f", r->ms_median / hot->ms_median);
@@ -272,16 +285,21 @@ static void put_cold(FILE *out, const report_input *in) {
 
 static void put_stages(FILE *out, const report_input *in) {
     const extras *more = in->more;
-    bench_point last = {0};
-    fprintf(out, "<div class=\"wide\"><table>\n<thead><tr>%s", point_heading);
-    for (int s = 0; s < STAGE_COUNT; s++)
-        fprintf(out, "<th>%s</th>", stage_name((stage_id)s));
-    fputs("<th>instrumented ms</th><th>timed ms</th></tr></thead>\n", out);
+    const bench_result *last = NULL;
+    bool shapes = has_shapes(in->list);
+    char columns[256] = "";
+    for (int s = 0; s < STAGE_COUNT; s++) {
+        size_t used = strlen(columns);
+        snprintf(columns + used, sizeof columns - used, "<th>%s</th>", stage_name((stage_id)s));
+    }
+    strcat(columns, "<th>instrumented ms</th><th>timed ms</th>");
+    put_heading(out, shapes, columns);
     for (size_t i = 0; i < more->stages; i++) {
         const stage_times *t = &more->stage[i];
-        const bench_result *r = result_of_point(in->list, &t->point);
+        const bench_result *r = result_of_engine(in->list, &t->entry, t->entry.engine);
         double total = stage_total(t);
-        put_point(out, &t->point, &last);
+        put_point(out, &t->entry, last, shapes);
+        last = &t->entry;
         for (int s = 0; s < STAGE_COUNT; s++)
             put_number(out, "%.1f %%", 100 * t->ms[s] / total);
         put_number(out, "%.4g", total);
@@ -304,7 +322,7 @@ static void put_untimed(FILE *out, const result_list *list) {
         headed = true;
         fputs("<tr><td>", out);
         if (r->shape[0])
-            fputs(r->shape, out);
+            put(out, r->shape);
         else
             fprintf(out, "d_model %lld, length %lld", (long long)r->d_model, (long long)r->len);
         fprintf(out, ", %s, %s</td><td>%s: ", dtype_name(r->dtype), r->engine, words[r->state]);
@@ -344,7 +362,7 @@ static void put_page(FILE *out, const char *folder, const report_input *in) {
         bool stages = strcmp(name, "stages") == 0, scaling = strcmp(name, "scaling") == 0;
         if ((stages && in->more->stages == 0) || (scaling && in->more->threads.count == 0))
             continue;
-        put_picture(out, folder, i);
+        put_picture(out, folder, i, stages || scaling);
         if (stages)
             put_stages(out, in);
         if (scaling)

@@ -54,8 +54,8 @@ static json_t *peaks_json(const peaks *p, int count) {
     return array;
 }
 
-static json_t *result_json(const result_list *list, const bench_result *r) {
-    json_t *object = json_object();
+/* Which run an entry is about. */
+static void set_problem(json_t *object, const bench_result *r) {
     set_text(object, "problem", r->problem);
     json_object_set_new(object, "shape", r->shape[0] ? json_string(r->shape) : json_null());
     set_text(object, "kind", r->chain ? "chain" : "sdpa");
@@ -67,6 +67,11 @@ static json_t *result_json(const result_list *list, const bench_result *r) {
     json_object_set_new(object, "batch", json_integer(r->batch));
     json_object_set_new(object, "heads", json_integer(r->heads));
     json_object_set_new(object, "head_dim", json_integer(r->head_dim));
+}
+
+static json_t *result_json(const result_list *list, const bench_result *r) {
+    json_t *object = json_object();
+    set_problem(object, r);
     set_real(object, "ms_median", r->ms_median);
     set_real(object, "ms_min", r->ms_min);
     set_real(object, "ms_cpu", r->ms_cpu);
@@ -123,13 +128,7 @@ static json_t *stages_json(const extras *more) {
     for (size_t i = 0; i < more->stages; i++) {
         const stage_times *t = &more->stage[i];
         json_t *object = json_object(), *ms = json_object();
-        json_object_set_new(object, "d_model", json_integer(t->point.d_model));
-        json_object_set_new(object, "heads", json_integer(t->point.heads));
-        json_object_set_new(object, "batch", json_integer(t->point.batch));
-        json_object_set_new(object, "len", json_integer(t->point.len));
-        set_text(object, "engine", t->point.engine);
-        set_text(object, "dtype", dtype_name(t->point.dtype));
-        json_object_set_new(object, "threads", json_integer(t->point.threads));
+        set_problem(object, &t->entry);
         for (int s = 0; s < STAGE_COUNT; s++)
             set_real(ms, stage_name((stage_id)s), t->ms[s]);
         json_object_set_new(object, "ms", ms);

@@ -68,31 +68,15 @@ bool result_same_table(const bench_result *a, const bench_result *b) {
            a->heads == b->heads && a->batch == b->batch;
 }
 
-bench_point result_point(const bench_result *r) {
-    return (bench_point){r->d_model, r->heads, r->batch, r->len, r->threads, r->dtype, r->engine};
-}
-
-bool result_same_problem(const bench_point *a, const bench_point *b) {
-    return a->d_model == b->d_model && a->heads == b->heads && a->batch == b->batch && a->len == b->len &&
-           a->threads == b->threads && a->dtype == b->dtype;
-}
-
-const bench_result *result_of_point(const result_list *list, const bench_point *point) {
-    for (size_t i = 0; i < list->count; i++) {
-        const bench_result *r = &list->item[i];
-        bench_point here = result_point(r);
-        if (r->state == RESULT_TIMED && r->chain && result_same_problem(&here, point) &&
-            strcmp(r->engine, point->engine) == 0)
-            return r;
-    }
-    return NULL;
+bool result_same_problem(const bench_result *a, const bench_result *b) {
+    return a->dtype == b->dtype && a->threads == b->threads && a->chain == b->chain && a->d_model == b->d_model &&
+           strcmp(a->problem, b->problem) == 0;
 }
 
 const bench_result *result_of_engine(const result_list *list, const bench_result *r, const char *engine) {
     for (size_t i = 0; i < list->count; i++) {
         const bench_result *other = &list->item[i];
-        if (other->state == RESULT_TIMED && other->dtype == r->dtype && other->threads == r->threads &&
-            other->chain == r->chain && strcmp(other->problem, r->problem) == 0 && strcmp(other->engine, engine) == 0)
+        if (other->state == RESULT_TIMED && result_same_problem(other, r) && strcmp(other->engine, engine) == 0)
             return other;
     }
     return NULL;

@@ -42,14 +42,6 @@ typedef struct bench_result {
     double fma_peak, blas_peak, read_peak; /* GFLOP/s, GFLOP/s, GB/s, for these threads */
 } bench_result;
 
-/* The same in short, for what is said of a run of the chain beside its entry. */
-typedef struct bench_point {
-    int64_t d_model, heads, batch, len;
-    int threads;
-    attn_dtype dtype;
-    const char *engine;
-} bench_point;
-
 typedef struct result_list {
     bench_result *item;
     size_t count, capacity;
@@ -77,11 +69,8 @@ bool result_is_doubtful(const bench_result *r); /* fewer repeats, or a spread ab
 /* True for entries of the chain that differ in engine and length only: those of one table. */
 bool result_same_table(const bench_result *a, const bench_result *b);
 
-bench_point result_point(const bench_result *r);
-/* True for points that differ in the engine only. */
-bool result_same_problem(const bench_point *a, const bench_point *b);
-/* The entry of a point, NULL when there is none that was timed. */
-const bench_result *result_of_point(const result_list *list, const bench_point *point);
+/* True for entries that differ in the engine only. */
+bool result_same_problem(const bench_result *a, const bench_result *b);
 
 /* The entry of another engine for the same case, NULL when there is none that was timed. */
 const bench_result *result_of_engine(const result_list *list, const bench_result *r, const char *engine);

@@ -80,7 +80,7 @@ static bool clocked_run(engine_run *run, stage_times *t) {
     double start = timing_now();
     if (!staged_engine_project(run))
         return false;
-    double project = timing_now() - start;
+    double project = run->c->chain ? timing_now() - start : 0;
     stage_clock_begin(run->c);
     start = timing_now();
     bool done = staged_engine_attend(run);
@@ -120,9 +120,5 @@ static bool measure_library(const bench_case *c, engine_id id, stage_times *t) {
 #endif
 
 bool stages_measure(const bench_case *c, engine_id id, int64_t max_rows, stage_times *t) {
-    const attn_problem *p = &c->data->problem_case->problem;
-    *t = (stage_times){
-        .point = {c->d_model, p->q_heads, p->batch, p->q_len, c->threads, c->dtype, engine_name(id)},
-    };
     return engine_is_loops(id) ? measure_loops(c, id, max_rows, t) : measure_library(c, id, t);
 }

@@ -16,13 +16,13 @@ typedef enum stage_id { STAGE_PROJECT, STAGE_SCORES, STAGE_SOFTMAX, STAGE_COMBIN
 const char *stage_name(stage_id s);
 
 typedef struct stage_times {
-    bench_point point;
+    bench_result entry;     /* whose stages: problem, sizes, threads, precision, engine */
     double ms[STAGE_COUNT]; /* of the whole problem; of several threads their mean. Loops: the rest is in softmax */
 } stage_times;
 
 double stage_total(const stage_times *t);
 
-/* Measures one engine on a case. max_rows > 0: the loops run on a sample of about that many rows. False when the engine
+/* Fills the times of one engine on a case. max_rows > 0: the loops run on a sample of about that many rows. False when the engine
  * refuses, fails, or this platform cannot look inside it. */
 bool stages_measure(const bench_case *c, engine_id id, int64_t max_rows, stage_times *t);
 

@@ -225,9 +225,8 @@ static void run_engines(sweep *s, const sweep_cell *cell, const bench_case *c, c
 static void run_extras(sweep *s, const sweep_cell *cell, const bench_case *c, const projection_oracle *oracle) {
     if (!cell->extras || interrupted)
         return;
-    char step[64];
-    snprintf(step, sizeof step, "d_model %lld, length %lld: for the report", (long long)cell->d_model,
-             (long long)cell->len);
+    char step[160];
+    name_step(cell, "for the report:", step, sizeof step);
     progress_show(&s->bar, step);
     bench_result like = s->list.item[s->list.count - 1];
     extras_run(&s->more, &s->plan, cell, c, oracle, s->options->seed, &like);
@@ -289,6 +288,7 @@ static bool run_shape(sweep *s, const sweep_cell *cell) {
         bench_case c = {.dtype = cell->dtype, .threads = cell->threads, .data = &data};
         progress_step(&s->bar, cell->setup);
         run_engines(s, cell, &c, NULL);
+        run_extras(s, cell, &c, NULL);
         support_data_destroy(&data);
         ran = true;
     }

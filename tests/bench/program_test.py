@@ -514,6 +514,7 @@ class ProgramTest(unittest.TestCase):
             self.assertEqual(len({r["problem"] for r in report["scaling"]}), 1)
             self.assertEqual({s["engine"] for s in report["stages"]}, {"naive", "fused"})
             for entry in report["stages"]:
+                self.assertIn(entry["problem"], {r["problem"] for r in report["results"]})
                 self.assertEqual(sorted(entry["ms"]), ["A V", "Q K^T", "X W", "rest", "softmax"])
                 self.assertGreater(entry["ms"]["X W"], 0)
                 self.assertGreater(entry["ms"]["softmax"], 0)
@@ -535,6 +536,45 @@ class ProgramTest(unittest.TestCase):
                     xml.dom.minidom.parseString(text.read().encode())
             self.assertEqual(page.count("<svg"), len(pictures) if shutil.which("gnuplot") else 0)
             self.check_page(page)
+
+    def test_report_of_shapes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shapes = os.path.join(folder, "two.shapes")
+            with open(shapes, "w", encoding="utf-8") as text:
+                text.write("first h2q17d8,causal\nsecond h4/2q1k33d8,br\n")
+            done = subprocess.run([BENCH, "sweep", "--shapes", shapes, "--engine", "naive,blas", "--budget", "300", "--report",
+                                   folder], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self.assert_ends(done, 0)
+            self.assertEqual(done.stderr, "")
+            with open(os.path.join(folder, "results.json"), encoding="utf-8") as text:
+                report = json.load(text)
+            self.assertEqual({entry["ms"]["X W"] for entry in report["stages"]}, {0})
+            self.assertEqual({entry["shape"] for entry in report["stages"]}, {"two:first", "two:second"})
+            with open(os.path.join(folder, "report.html"), encoding="utf-8") as text:
+                page = text.read()
+            self.assertIn("<th>shape</th>", page)
+            self.assertEqual("<h2 id=\"throughput\">" in page, shutil.which("gnuplot") is not None)
+            self.assertNotIn("<h2 id=\"memory\">", page)
+            self.check_page(page)
+
+    @unittest.skipUnless(hasattr(signal, "SIGINT"), "no signals")
+    def test_interrupted_report(self):
+        with tempfile.TemporaryDirectory() as folder:
+            bench = subprocess.Popen([BENCH, "sweep", "--d-model", "64,128", "--len", "64", "--budget", "60", "--report", folder],
+                                     stdout=subprocess.PIPE,
+                                     stderr=subprocess.PIPE, text=True)
+            for line in bench.stdout:
+                if line.startswith("d_model 64"):  # the first table is there
+                    break
+            bench.send_signal(signal.SIGINT)
+            _, errors = bench.communicate()
+            self.assertEqual((bench.returncode, errors), (130, ""))
+            with open(os.path.join(folder, "results.json"), encoding="utf-8") as text:
+                report = json.load(text)
+            self.assertGreater(len(report["results"]), 0)
+            self.assertIn("interrupted", {r["reason"] for r in report["not_timed"]})
+            with open(os.path.join(folder, "report.html"), encoding="utf-8") as text:
+                self.check_page(text.read())
 
     def check_page(self, page):
         checker = PageChecker()
@@ -572,7 +612,8 @@ class ProgramTest(unittest.TestCase):
                    "--json", "-", "--report", folder)
         self.assert_ends(done, 0)
         with open(os.path.join(folder, "report.html"), encoding="utf-8") as page:
-            self.assertEqual(page.read().count("<td>tiny:"), 7 + 2)  # timed, refused
+            results = page.read().split("<h2>All results</h2>")[1]
+            self.assertEqual(results.count("<td>tiny:"), 7 + 2)  # timed, refused
         report = json.loads(done.stdout)
         found = {(r["shape"], r["problem"], r["engine"], r["dtype"], r["threads"]) for r in report["results"]}
         self.assertEqual(found, {(name, problem, engine, "f64", 2)
