@@ -19,9 +19,9 @@ size_t call_output_bytes(attn_dtype dtype, product_call call) {
 const char *call_name(attn_dtype dtype, product_call call) {
     static const char *const names[2][CALL_COUNT] = {
         {"attn_sdpa_f32, blas", "attn_sdpa_f32, fused", "attn_sdpa_f32, naive", "attn_project_f32", "attn_scores_f32",
-         "attn_combine_f32", "attn_chain_trace_f32"},
+         "attn_combine_f32", "attn_chain_trace_f32", "attn_layer_f32"},
         {"attn_sdpa_f64, blas", "attn_sdpa_f64, fused", "attn_sdpa_f64, naive", "attn_project_f64", "attn_scores_f64",
-         "attn_combine_f64", "attn_chain_trace_f64"},
+         "attn_combine_f64", "attn_chain_trace_f64", "attn_layer_f64"},
     };
     return names[dtype][call];
 }

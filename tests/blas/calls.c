@@ -13,6 +13,7 @@
 enum { BATCH = 2, HEADS = 2, Q_LEN = 61, KV_LEN = 71, HEAD_DIM = 67 }; /* attention */
 enum { ROWS = 263, KEYS = 523, D_IN = 37, D_OUT = 41 };                /* stages */
 enum { VOCAB = 53, D_MODEL = 43 };                                     /* trace */
+enum { LAYER_HEAD = 17 };                                              /* layer, with the sizes of the stages */
 
 /* All inputs are slices of one array, which is never freed. */
 enum { NUMBERS = ROWS * KEYS, SLICE = 1009, SLICES = 7 };
@@ -39,6 +40,7 @@ size_t REAL(call_elements)(product_call call) {
         return (size_t)ROWS * KEYS;
     case CALL_COMBINE:
     case CALL_TRACE:
+    case CALL_LAYER:
         return (size_t)ROWS * D_OUT;
     default:
         return (size_t)BATCH * HEADS * Q_LEN * HEAD_DIM;
@@ -80,6 +82,25 @@ static attn_status run_trace(const attn_context *context, real *output, bool ref
     return REAL(attn_chain_trace)(context, &trace);
 }
 
+static attn_status run_layer(const attn_context *context, real *output, bool refused) {
+    attn_problem heads = ATTN_PROBLEM_INIT;
+    heads.batch = 1;
+    heads.q_heads = heads.kv_heads = HEADS;
+    heads.q_len = heads.kv_len = ROWS;
+    heads.head_dim = heads.v_dim = LAYER_HEAD;
+    attn_layer layer = ATTN_LAYER_INIT;
+    layer.d_model = D_IN;
+    layer.d_out = D_OUT;
+    layer.attention = &heads;
+    attn_status status = attn_layer_layout_dense(&layer);
+    REAL(attn_layer_args) args = {.struct_size = sizeof args, .x = input(0), .y = output};
+    args.w_q = input(1);
+    args.w_k = input(2);
+    args.w_v = input(3);
+    args.w_o = refused ? NULL : input(4);
+    return status == ATTN_OK ? REAL(attn_layer)(context, &layer, &args) : status;
+}
+
 /* A product [ROWS, inner] x [inner, cols] by the stage that is asked for. */
 static attn_status run_stage(product_call call, const attn_context *context, real *output, bool refused) {
     int64_t inner = call == CALL_COMBINE ? KEYS : D_IN;
@@ -104,6 +125,8 @@ attn_status REAL(call_make)(product_call call, const attn_context *context, void
         return run_sdpa(ATTN_ENGINE_NAIVE, context, output, refused);
     case CALL_TRACE:
         return run_trace(context, output, refused);
+    case CALL_LAYER:
+        return run_layer(context, output, refused);
     default:
         return run_stage(call, context, output, refused);
     }

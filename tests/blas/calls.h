@@ -13,6 +13,7 @@ typedef enum product_call {
     CALL_SCORES,
     CALL_COMBINE,
     CALL_TRACE,
+    CALL_LAYER,
     CALL_COUNT
 } product_call;
 

@@ -90,7 +90,7 @@ static void check_paths(int blas_threads) {
         assert_true(refused > ATTN_OK && refused < ATTN_ERR_NOMEM);
         assert_settings(before, dtype, call, "refused argument");
         attn_status status = call_run(dtype, call, &without_memory, output);
-        if (call <= CALL_SDPA_NAIVE || call == CALL_TRACE)
+        if (call <= CALL_SDPA_NAIVE || call == CALL_TRACE || call == CALL_LAYER)
             assert_int_equal(status, ATTN_ERR_NOMEM); /* the stages allocate nothing */
         assert_settings(before, dtype, call, "no memory");
         assert_int_equal(call_run(dtype, call, &failing_first, output), ATTN_ERR_THREADS);
