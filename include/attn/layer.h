@@ -149,8 +149,8 @@ ATTN_API attn_status attn_layer_args_init_f64(attn_layer_args_f64 *args, size_t 
  *   rows of a ragged y that belong to no member are not written. A row that sees no key is b_O.
  * Accuracy: |y_j - exact| <= (1 + (sqrt(d_in) + sqrt(n_z)) / 4) (3 + g max|s|) eps max|V| |W_O[:, j]| + eps |b_O[j]|, for
  *   seeded sets of data and weights, |W_O[:, j]| the Euclidean norm of the column, d_in the larger of d_model and
- *   d_context; max|s|, max|V| over the visible keys of all heads of the row, as in the bound of attention alone,
- *   g = max(1.5, 0.45 sqrt(head_dim)). Rotary positions in double add what position.h says about large angles.
+ *   d_context; max|s|, max|V| over the visible keys of all heads of the row, each number at least the root of the sum of its
+ *   squared terms; g = max(1.5, 0.45 sqrt(head_dim)). Rotary positions in double add what position.h says about large angles.
  * Threads: at most those of the context, over blocks of rows and columns, heads and members. Bits do not depend on their
  *   number nor on the other members of the batch, lengths of their buffers included.
  * Memory: one workspace from the context's allocator, freed before it returns; attn_layer_plan_workspace() tells how much.

@@ -252,13 +252,14 @@ static void add_heads(growing *g, dice *d, const drawn_sizes *s) {
         add(g, ",softcap=%g", (double)(1 + roll(d, 5)));
     if (chance(d, 3))
         add(g, ",%s", masks[roll(d, 5)]);
-    if (strstr(g->text, ",mask") != NULL && chance(d, 3))
-        add(g, ",mask_len=%lld", (long long)roll(d, keys + 1));
+    /* columns are the capacity, unless the length says that there are fewer */
+    if (strstr(g->text, ",mask") != NULL && (s->room > 0 || chance(d, 3)))
+        add(g, ",mask_len=%lld", (long long)(chance(d, 2) ? keys : roll(d, keys + 1)));
     size_t before = g->used;
     if (chance(d, 3))
         add(g, ",%s", biases[roll(d, 5)]);
-    if (g->used > before && chance(d, 3))
-        add(g, ",bias_len=%lld", (long long)roll(d, keys + 1));
+    if (g->used > before && (s->room > 0 || chance(d, 3)))
+        add(g, ",bias_len=%lld", (long long)(chance(d, 2) ? keys : roll(d, keys + 1)));
     if (chance(d, 4))
         add(g, ",alibi");
     if (chance(d, 4))
@@ -284,11 +285,13 @@ static void add_heads(growing *g, dice *d, const drawn_sizes *s) {
     add(g, ",seed=%lld", (long long)(1 + roll(d, 1000000)));
 }
 
+/* How many; an argument of the program says otherwise. */
+static uint64_t problems = 200;
+
 static void test_random(void **state) {
     (void)state;
-    enum { PROBLEMS = 400 };
     double worst = 0;
-    for (uint64_t seed = 1; seed <= PROBLEMS; seed++) {
+    for (uint64_t seed = 1; seed <= problems; seed++) {
         dice d = {seed, 0};
         drawn_sizes sizes;
         growing g = {"", 0};
@@ -327,7 +330,9 @@ static void test_texts_that_are_none(void **state) {
     assert_no_layer("layer d24h3 b1k2", "the heads of a layer are written b1q1024, then options; q is needed");
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1)
+        problems = strtoull(argv[1], NULL, 10);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_small_numbers),       cmocka_unit_test(test_problems),
         cmocka_unit_test(test_ids_and_tables),      cmocka_unit_test(test_random),

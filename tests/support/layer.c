@@ -555,6 +555,22 @@ static void turn_head(const support_layer *l, int64_t position, long double *hea
     }
 }
 
+/* The largest root of the sum of squared terms of an element of V: by chance it may be much smaller than its terms. */
+static long double size_of_values(const support_layer_data *d, int from, int64_t at) {
+    weight_shape shape = shape_of(d->l, 2);
+    weight_view w = view_of(d, 2);
+    long double largest = 0;
+    for (int64_t o = 0; o < shape.out; o++) {
+        long double sum = 0;
+        for (int64_t i = 0; i < shape.in; i++) {
+            long double term = support_load(d->dtype, d->array[from], at + i) * get_weight(d, &w, i, o);
+            sum += term * term;
+        }
+        largest = fmaxl(largest, sqrtl(sum));
+    }
+    return largest;
+}
+
 /* Projects a row and puts its heads into an array of `to`, at row `row` of member b. */
 static void put_heads(const support_layer_data *d, support_data *to, support_array array, int weight, int64_t b,
                       int64_t row, int from, int64_t at, int64_t position, long double *scratch) {
@@ -585,8 +601,9 @@ static void put_past(const support_layer_data *d, support_data *to, int64_t b) {
         }
 }
 
-/* The heads' problem with Q, K and V of the layer, and the numbers of all other inputs, in double. */
-static void fill_heads(const support_layer_data *d, support_data *to, long double *scratch) {
+/* The heads' problem with Q, K and V of the layer, and the numbers of all other inputs, in double. value_size: [batch, keys],
+ * see size_of_values(); the past has none. */
+static void fill_heads(const support_layer_data *d, support_data *to, long double *scratch, long double *value_size) {
     const support_layer *l = d->l;
     static const support_array copied[] = {SUPPORT_BIAS, SUPPORT_ALIBI, SUPPORT_SINK};
     for (int i = 0; i < 3; i++)
@@ -602,6 +619,7 @@ static void fill_heads(const support_layer_data *d, support_data *to, long doubl
             int64_t at = l->cross ? context_index(d, b, row) : x_index(d, b, row);
             put_heads(d, to, SUPPORT_K, 1, b, l->past + row, from, at, l->start + l->past + row, scratch);
             put_heads(d, to, SUPPORT_V, 2, b, l->past + row, from, at, 0, scratch);
+            value_size[b * l->heads->problem.kv_len + l->past + row] = size_of_values(d, from, at);
         }
     }
 }
@@ -610,7 +628,8 @@ static void fill_heads(const support_layer_data *d, support_data *to, long doubl
 typedef struct layer_row {
     support_row *head;
     long double *z, *value, *tolerance, *head_tolerance;
-    bool plain; /* every number of Z is one */
+    long double *value_size; /* of all members and keys */
+    bool plain;              /* every number of Z is one */
 } layer_row;
 
 static void compare_head(const support_layer_data *d, int64_t b, int64_t h, int64_t i, layer_row *row,
@@ -656,6 +675,9 @@ static void compare_y(const support_layer_data *d, const support_data *heads, in
         }
         max_score = fmaxl(max_score, row->head->max_score);
         max_value = fmaxl(max_value, row->head->max_value);
+        for (int64_t j = 0; j < support_case_kv_len(l->heads, b); j++)
+            if (row->value_size[b * p->kv_len + j] > max_value && support_oracle_sees(heads, b, h, i, j))
+                max_value = row->value_size[b * p->kv_len + j];
         compare_head(d, b, h, i, row, report);
     }
     if (!row->plain)
@@ -704,17 +726,19 @@ bool support_layer_verify(const support_layer_data *d, support_report *report) {
     support_data heads;
     int64_t widest = p->q_heads * p->head_dim + p->kv_heads * p->v_dim;
     long double *scratch = numbers(widest);
-    layer_row row = {support_row_create(l->heads),
-                     numbers(p->q_heads * p->v_dim),
-                     numbers(l->d_out),
-                     numbers(l->d_out),
-                     numbers(p->kv_len),
-                     true};
+    layer_row row = {
+        .head = support_row_create(l->heads),
+        .z = numbers(p->q_heads * p->v_dim),
+        .value = numbers(l->d_out),
+        .tolerance = numbers(l->d_out),
+        .head_tolerance = numbers(p->kv_len),
+        .value_size = numbers(p->batch * p->kv_len),
+    };
     bool created = support_data_create(&heads, l->heads, ATTN_F64);
     support_report_begin(report);
     if (created && scratch != NULL && row.head != NULL && row.z != NULL && row.value != NULL && row.tolerance != NULL &&
-        row.head_tolerance != NULL) {
-        fill_heads(d, &heads, scratch);
+        row.head_tolerance != NULL && row.value_size != NULL) {
+        fill_heads(d, &heads, scratch, row.value_size);
         for (int64_t b = 0; b < p->batch; b++) {
             int64_t rows = support_layer_q_len(l, b);
             for (int64_t i = 0; i < rows; i++)
@@ -734,5 +758,6 @@ bool support_layer_verify(const support_layer_data *d, support_report *report) {
     free(row.value);
     free(row.tolerance);
     free(row.head_tolerance);
+    free(row.value_size);
     return support_report_end(report, "layer");
 }
