@@ -215,6 +215,8 @@ void report_sdpa_table(const result_list *list, size_t first, FILE *out) {
     const char *problem = "";
     for (size_t i = first; i < list->count; i++) {
         const bench_result *r = &list->item[i];
+        if (strcmp(r->engine, "all") == 0)
+            continue;
         if (strcmp(problem, r->problem) != 0) {
             problem = r->problem;
             print_sdpa_heading(list, r, out);

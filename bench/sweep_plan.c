@@ -355,6 +355,7 @@ static const struct {
               {0.06, 2, 0.06}, {0.03, 2, 0.03}, {0.005, 1, 0.01}};
 #define LEVELS (int)(sizeof levels / sizeof *levels)
 #define THOROUGH_LEVELS 5 /* those that are tried before cells are left out */
+#define REPEATED_LEVELS 4 /* those with RESULT_FEWEST_REPEATS */
 
 /* Lengths in between, which a hasty sweep can do without: every second one of the list. */
 static bool in_between(const sweep_plan *plan, const sweep_cell *cell) {
@@ -415,8 +416,10 @@ void sweep_plan_fit(sweep_plan *plan, const peaks *ceilings, double used) {
     }
     for (int i = 0; i < plan->count; i++)
         plan->cell[i].left_out |= in_between(plan, &plan->cell[i]);
-    /* One short cell is run whatever the budget says. */
-    while (!fit_levels(plan, ceilings, allowed, LEVELS) && (sweep_plan_cells(plan) > 1 || plan->seconds > short_cell))
+    /* A grid shows its curves even in figures of one run; shapes stand for themselves, fewer of them are better than figures
+     * that say nothing. One short cell is run whatever the budget says. */
+    int hasty = plan->shapes.count > 0 ? REPEATED_LEVELS : LEVELS;
+    while (!fit_levels(plan, ceilings, allowed, hasty) && (sweep_plan_cells(plan) > 1 || plan->seconds > short_cell))
         leave_out_largest(plan);
 }
 
