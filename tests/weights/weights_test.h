@@ -58,6 +58,8 @@ static inline long double *wide_singular_values(int64_t rows, int64_t cols, cons
     for (int64_t k = 0; k < count; k++)
         for (int64_t i = 0; i < length; i++)
             v[k * length + i] = rows <= cols ? a[k * cols + i] : a[i * cols + k];
+    /* valgrind, which computes in 64 bits, would never reach less */
+    const long double orthogonal = sizeof(real) == 4 ? 1e-10L : 1e-15L;
     bool turned = true;
     for (int sweep = 0; turned && sweep < 60; sweep++) {
         turned = false;
@@ -69,7 +71,7 @@ static inline long double *wide_singular_values(int64_t rows, int64_t cols, cons
                     qq += vq[i] * vq[i];
                     pq += vp[i] * vq[i];
                 }
-                if (absolute(pq) <= 1e-18L * sqrtl(pp * qq))
+                if (absolute(pq) <= orthogonal * sqrtl(pp * qq))
                     continue;
                 turned = true;
                 long double z = (qq - pp) / (2 * pq);
