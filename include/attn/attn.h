@@ -1,6 +1,6 @@
 /* libattn: attention on CPUs, softmax(Q K^T / sqrt(d)) V, exactly, fast, and the same way every time.
  *
- * This header includes all the others:
+ * This header includes all the others but weights.h, whose functions are in a library of their own, libattn_weights:
  *
  *   base.h       status codes, error text, context (threads, allocator), version
  *   sdpa.h       scaled dot-product attention: problem, arguments, one call, plan, flat call; merging results

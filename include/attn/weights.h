@@ -178,10 +178,10 @@ typedef struct attn_low_rank {
     size_t struct_size;        /* sizeof(attn_low_rank), set by the initialiser */
     uint64_t flags;            /* ATTN_LOW_RANK_... */
     int64_t q_heads, kv_heads; /* kv_heads divides q_heads; query head h goes with key head h / (q_heads / kv_heads) */
-    int64_t q_d_model;         /* inputs of W_Q */
-    int64_t k_d_model;         /* inputs of W_K: the same but in cross-attention */
+    int64_t d_model;           /* inputs of W_Q: size of a row of X */
+    int64_t d_context;         /* inputs of W_K: d_model, or the size of a row of the context in cross-attention */
     int64_t head_dim;          /* columns of W_Q and W_K for each head */
-    int64_t rank;              /* columns of a factor for each head, 0 .. min(head_dim, q_d_model, k_d_model) */
+    int64_t rank;              /* columns of a factor for each head, 0 .. min(head_dim, d_model, d_context) */
     int64_t w_q_row, w_k_row;  /* row strides of the weights */
     int64_t a_row, b_row;      /* row strides of the factors */
 } attn_low_rank;
@@ -202,14 +202,14 @@ typedef struct attn_low_rank_error {
 
 /* Best approximation of W_Q W_K^T with fewer columns, for each query head (since 0.1).
  * Formula: M_h = W_Q,h W_K,h^T = U diag(s) V^T;  A_h = U_r diag(sqrt(s)), B_h = V_r diag(sqrt(s)), U_r and V_r the first
- *   `rank` columns. No factors of that rank leave less, in both norms. M_h itself, k_d_model columns wide, is never
+ *   `rank` columns. No factors of that rank leave less, in both norms. M_h itself, d_context columns wide, is never
  *   formed: W_Q,h = Q_1 R_1, W_K,h = Q_2 R_2, and R_1 R_2^T has the same s.
  *   A and B serve as W_Q and W_K of a layer with kv_heads = q_heads and head_dim = rank, whose scale must be given: it
  *   stays 1/sqrt of the original head_dim.
- * w_q: [q_d_model, q_heads * head_dim], w_k: [k_d_model, kv_heads * head_dim], head h in columns h head_dim and on.
- * a: [q_d_model, q_heads * rank], b: [k_d_model, q_heads * rank], written, head h in columns h rank and on.
- *   With ATTN_LOW_RANK_OUT_IN all four are transposed: w_q [q_heads * head_dim, q_d_model], and so on.
- * singular_values: [q_heads, min(head_dim, q_d_model, k_d_model)], written, dense, descending. errors: [q_heads], written.
+ * w_q: [d_model, q_heads * head_dim], w_k: [d_context, kv_heads * head_dim], head h in columns h head_dim and on.
+ * a: [d_model, q_heads * rank], b: [d_context, q_heads * rank], written, head h in columns h rank and on.
+ *   With ATTN_LOW_RANK_OUT_IN all four are transposed: w_q [q_heads * head_dim, d_model], and so on.
+ * singular_values: [q_heads, min(head_dim, d_model, d_context)], written, dense, descending. errors: [q_heads], written.
  * Accuracy: singular values and A B^T within 40 eps sqrt(max size) norm(W_Q,h) norm(W_K,h), spectral norms; what is below
  *   that of the errors is rounding.
  * NULL: arrays without elements; singular_values and errors when not wanted; a and b, both, when only the others are

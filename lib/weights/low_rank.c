@@ -11,13 +11,13 @@
 #include "weights/lapack.h"
 #include "weights/matrix.h"
 
-/* W_Q or W_K, and the factor that takes its place. Matrices of a head are column-major, d_model long. */
+/* W_Q or W_K, and the factor that takes its place. Matrices of a head are column-major, `inputs` long. */
 typedef struct side {
     const char *w_name, *factor_name;
-    int64_t d_model, w_heads, w_row, factor_row;
+    int64_t inputs, w_heads, w_row, factor_row;
     const real *w;
     real *factor;
-    int64_t r_rows; /* of R: min(d_model, head_dim) */
+    int64_t r_rows; /* of R: min(inputs, head_dim) */
     int factors_piece, w_piece, tau_piece, r_piece;
 } side;
 
@@ -44,11 +44,11 @@ typedef struct outcome {
 /* ---- Checks ------------------------------------------------------------------------------------------------------ */
 
 /* A matrix of heads side by side, as the caller stores it. */
-static attn_extent heads_extent(const attn_low_rank *p, const char *name, const real *address, int64_t d_model,
+static attn_extent heads_extent(const attn_low_rank *p, const char *name, const real *address, int64_t inputs,
                                 int64_t heads, int64_t head_size, int64_t row_stride) {
     int64_t out = attn_mul_saturated(heads, head_size);
     bool out_in = (p->flags & ATTN_LOW_RANK_OUT_IN) != 0;
-    return attn_extent_matrix(name, address, out_in ? out : d_model, out_in ? d_model : out, row_stride, sizeof(real));
+    return attn_extent_matrix(name, address, out_in ? out : inputs, out_in ? inputs : out, row_stride, sizeof(real));
 }
 
 static attn_status check_arrays(const low_rank_job *job, const real *singular_values,
@@ -63,8 +63,8 @@ static attn_status check_arrays(const low_rank_job *job, const real *singular_va
         };
     for (int i = 0; i < SIDES; i++) {
         const side *s = &job->side[i];
-        input[i] = heads_extent(p, s->w_name, s->w, s->d_model, s->w_heads, p->head_dim, s->w_row);
-        output[i] = heads_extent(p, s->factor_name, s->factor, s->d_model, p->q_heads, job->vectors ? p->rank : 0,
+        input[i] = heads_extent(p, s->w_name, s->w, s->inputs, s->w_heads, p->head_dim, s->w_row);
+        output[i] = heads_extent(p, s->factor_name, s->factor, s->inputs, p->q_heads, job->vectors ? p->rank : 0,
                                  s->factor_row);
         ATTN_TRY(attn_check_array(&input[i]));
     }
@@ -75,8 +75,8 @@ static attn_status check_arrays(const low_rank_job *job, const real *singular_va
         for (int j = 0; j < i; j++)
             ATTN_TRY(attn_check_outputs_apart(&output[i], &output[j]));
     }
-    ATTN_TRY(attn_check_lapack_matrix("q_d_model", p->q_d_model, "head_dim", p->head_dim));
-    ATTN_TRY(attn_check_lapack_matrix("k_d_model", p->k_d_model, "head_dim", p->head_dim));
+    ATTN_TRY(attn_check_lapack_matrix("d_model", p->d_model, "head_dim", p->head_dim));
+    ATTN_TRY(attn_check_lapack_matrix("d_context", p->d_context, "head_dim", p->head_dim));
     ATTN_TRY(attn_check_lapack_svd("head_dim", job->count));
     for (int j = 0; j < SIDES; j++)
         ATTN_TRY(attn_check_entries(input[j].name, input[j].address, input[j].size[0], input[j].size[1],
@@ -96,13 +96,13 @@ static void book(low_rank_job *job, int workers) {
     job->space = attn_lapack_gesdd_space(job->side[OF_Q].r_rows, job->side[OF_K].r_rows, job->vectors);
     for (int i = 0; i < SIDES; i++) {
         side *s = &job->side[i];
-        raise_to(&job->space, attn_lapack_geqrf_space(s->d_model, p->head_dim));
+        raise_to(&job->space, attn_lapack_geqrf_space(s->inputs, p->head_dim));
         if (job->vectors)
-            raise_to(&job->space, attn_lapack_ormqr_space(s->d_model, p->rank, s->r_rows));
+            raise_to(&job->space, attn_lapack_ormqr_space(s->inputs, p->rank, s->r_rows));
         s->factors_piece =
-            attn_ledger_book(ledger, "factor of a head", attn_mul_saturated(s->d_model, job->vectors ? p->rank : 0),
+            attn_ledger_book(ledger, "factor of a head", attn_mul_saturated(s->inputs, job->vectors ? p->rank : 0),
                              sizeof(real), p->q_heads);
-        s->w_piece = attn_ledger_book(ledger, "weights of a head", attn_mul_saturated(s->d_model, p->head_dim),
+        s->w_piece = attn_ledger_book(ledger, "weights of a head", attn_mul_saturated(s->inputs, p->head_dim),
                                       sizeof(real), workers);
         s->tau_piece = attn_ledger_book(ledger, "reflectors", s->r_rows, sizeof(real), workers);
         s->r_piece = attn_ledger_book(ledger, "R", attn_mul_saturated(s->r_rows, p->head_dim), sizeof(real), workers);
@@ -129,14 +129,14 @@ static attn_lapack_info factor_weights(const low_rank_job *job, const side *s, i
     int64_t head_dim = job->problem.head_dim;
     real *w = grant(job, s->w_piece, worker), *r = grant(job, s->r_piece, worker);
     if (job->problem.flags & ATTN_LOW_RANK_OUT_IN)
-        attn_copy(head_dim, s->d_model, s->w + head * head_dim * s->w_row, s->w_row, w, s->d_model);
+        attn_copy(head_dim, s->inputs, s->w + head * head_dim * s->w_row, s->w_row, w, s->inputs);
     else
-        attn_transpose(s->d_model, head_dim, s->w + head * head_dim, s->w_row, w, s->d_model);
-    attn_lapack_info info = attn_lapack_geqrf(s->d_model, head_dim, w, grant(job, s->tau_piece, worker),
+        attn_transpose(s->inputs, head_dim, s->w + head * head_dim, s->w_row, w, s->inputs);
+    attn_lapack_info info = attn_lapack_geqrf(s->inputs, head_dim, w, grant(job, s->tau_piece, worker),
                                               grant(job, job->work_piece, worker), job->space);
     for (int64_t col = 0; col < head_dim; col++)
         for (int64_t row = 0; row < s->r_rows; row++)
-            r[col * s->r_rows + row] = row <= col ? w[col * s->d_model + row] : 0;
+            r[col * s->r_rows + row] = row <= col ? w[col * s->inputs + row] : 0;
     return info;
 }
 
@@ -159,10 +159,10 @@ static attn_lapack_info expand(const low_rank_job *job, const side *s, int64_t q
     real *factor = grant(job, s->factors_piece, q_head);
     for (int64_t col = 0; col < job->problem.rank; col++) {
         real root = (real)sqrt((double)values[col]);
-        for (int64_t row = 0; row < s->d_model; row++)
-            factor[col * s->d_model + row] = row < s->r_rows ? root * vectors[row * row_step + col * col_step] : 0;
+        for (int64_t row = 0; row < s->inputs; row++)
+            factor[col * s->inputs + row] = row < s->r_rows ? root * vectors[row * row_step + col * col_step] : 0;
     }
-    return attn_lapack_ormqr(s->d_model, job->problem.rank, s->r_rows, grant(job, s->w_piece, worker),
+    return attn_lapack_ormqr(s->inputs, job->problem.rank, s->r_rows, grant(job, s->w_piece, worker),
                              grant(job, s->tau_piece, worker), factor, grant(job, job->work_piece, worker), job->space);
 }
 
@@ -230,10 +230,10 @@ static void copy_out(const low_rank_job *job, real *singular_values, attn_low_ra
             const side *s = &job->side[i];
             const real *factor = grant(job, s->factors_piece, h);
             if (p->flags & ATTN_LOW_RANK_OUT_IN)
-                attn_copy(p->rank, s->d_model, factor, s->d_model, s->factor + h * p->rank * s->factor_row,
+                attn_copy(p->rank, s->inputs, factor, s->inputs, s->factor + h * p->rank * s->factor_row,
                           s->factor_row);
             else
-                attn_transpose(p->rank, s->d_model, factor, s->d_model, s->factor + h * p->rank, s->factor_row);
+                attn_transpose(p->rank, s->inputs, factor, s->inputs, s->factor + h * p->rank, s->factor_row);
         }
         const real *values = grant(job, job->values_piece, h);
         if (singular_values != NULL)
@@ -274,7 +274,7 @@ attn_status REAL(attn_low_rank)(const attn_context *context, const attn_low_rank
         return attn_fail(ATTN_ERR_NULL, "a, b, singular_values and errors are all NULL");
     job.side[OF_Q] = (side){.w_name = "w_q",
                             .factor_name = "a",
-                            .d_model = p->q_d_model,
+                            .inputs = p->d_model,
                             .w_heads = p->q_heads,
                             .w_row = p->w_q_row,
                             .factor_row = p->a_row,
@@ -282,14 +282,14 @@ attn_status REAL(attn_low_rank)(const attn_context *context, const attn_low_rank
                             .factor = a};
     job.side[OF_K] = (side){.w_name = "w_k",
                             .factor_name = "b",
-                            .d_model = p->k_d_model,
+                            .inputs = p->d_context,
                             .w_heads = p->kv_heads,
                             .w_row = p->w_k_row,
                             .factor_row = p->b_row,
                             .w = w_k,
                             .factor = b};
     for (int i = 0; i < SIDES; i++)
-        job.side[i].r_rows = attn_smaller(job.side[i].d_model, p->head_dim);
+        job.side[i].r_rows = attn_smaller(job.side[i].inputs, p->head_dim);
     job.count = attn_low_rank_count(p);
     job.vectors = p->rank > 0 && (a != NULL || b != NULL);
     ATTN_TRY(check_arrays(&job, singular_values, errors));

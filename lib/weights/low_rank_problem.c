@@ -13,7 +13,7 @@ attn_status attn_low_rank_init(attn_low_rank *problem, size_t struct_size) {
 }
 
 int64_t attn_low_rank_count(const attn_low_rank *problem) {
-    return attn_smaller(problem->head_dim, attn_smaller(problem->q_d_model, problem->k_d_model));
+    return attn_smaller(problem->head_dim, attn_smaller(problem->d_model, problem->d_context));
 }
 
 attn_status attn_read_low_rank(const attn_low_rank *given, attn_low_rank *problem) {
@@ -26,14 +26,14 @@ attn_status attn_read_low_rank(const attn_low_rank *given, attn_low_rank *proble
     if (p->q_heads % p->kv_heads != 0)
         return attn_fail(ATTN_ERR_SIZE, "kv_heads %" PRId64 " does not divide q_heads %" PRId64, p->kv_heads,
                          p->q_heads);
-    ATTN_TRY(attn_check_size("q_d_model", p->q_d_model, 0));
-    ATTN_TRY(attn_check_size("k_d_model", p->k_d_model, 0));
+    ATTN_TRY(attn_check_size("d_model", p->d_model, 0));
+    ATTN_TRY(attn_check_size("d_context", p->d_context, 0));
     ATTN_TRY(attn_check_size("head_dim", p->head_dim, 0));
     ATTN_TRY(attn_check_size("rank", p->rank, 0));
     if (p->rank > attn_low_rank_count(p))
         return attn_fail(ATTN_ERR_SIZE,
-                         "rank %" PRId64 " is above the smallest of head_dim %" PRId64 ", q_d_model %" PRId64
-                         ", k_d_model %" PRId64,
-                         p->rank, p->head_dim, p->q_d_model, p->k_d_model);
+                         "rank %" PRId64 " is above the smallest of head_dim %" PRId64 ", d_model %" PRId64
+                         ", d_context %" PRId64,
+                         p->rank, p->head_dim, p->d_model, p->d_context);
     return ATTN_OK;
 }

@@ -30,7 +30,7 @@ static real *other_factor;
 static attn_status make(int call, const attn_context *context, real *output) {
     attn_low_rank p = ATTN_LOW_RANK_INIT;
     p.q_heads = p.kv_heads = HEADS;
-    p.q_d_model = p.k_d_model = SIDE;
+    p.d_model = p.d_context = SIDE;
     p.head_dim = DIM;
     p.rank = RANK;
     p.w_q_row = p.w_k_row = HEADS * DIM;

@@ -17,27 +17,27 @@ static bool out_in(const trial *t) {
 }
 
 /* Normal weights; row strides that leave `gap` elements between rows. */
-static trial open_trial(uint64_t flags, int64_t q_heads, int64_t kv_heads, int64_t q_d_model, int64_t k_d_model,
+static trial open_trial(uint64_t flags, int64_t q_heads, int64_t kv_heads, int64_t d_model, int64_t d_context,
                         int64_t head_dim, int64_t rank, int64_t gap) {
-    trial t = {.problem = ATTN_LOW_RANK_INIT, .count = smaller(head_dim, smaller(q_d_model, k_d_model))};
+    trial t = {.problem = ATTN_LOW_RANK_INIT, .count = smaller(head_dim, smaller(d_model, d_context))};
     attn_low_rank *p = &t.problem;
     bool transposed = (flags & ATTN_LOW_RANK_OUT_IN) != 0;
     int64_t q = q_heads * head_dim, k = kv_heads * head_dim, r = q_heads * rank;
     p->flags = flags;
     p->q_heads = q_heads;
     p->kv_heads = kv_heads;
-    p->q_d_model = q_d_model;
-    p->k_d_model = k_d_model;
+    p->d_model = d_model;
+    p->d_context = d_context;
     p->head_dim = head_dim;
     p->rank = rank;
-    p->w_q_row = (transposed ? q_d_model : q) + gap;
-    p->w_k_row = (transposed ? k_d_model : k) + gap;
-    p->a_row = (transposed ? q_d_model : r) + gap;
-    p->b_row = (transposed ? k_d_model : r) + gap;
-    t.w_q = random_matrix(transposed ? q : q_d_model, transposed ? q_d_model : q, p->w_q_row, 1);
-    t.w_k = random_matrix(transposed ? k : k_d_model, transposed ? k_d_model : k, p->w_k_row, 2);
-    t.a_elements = matrix_extent(transposed ? r : q_d_model, transposed ? q_d_model : r, p->a_row);
-    t.b_elements = matrix_extent(transposed ? r : k_d_model, transposed ? k_d_model : r, p->b_row);
+    p->w_q_row = (transposed ? d_model : q) + gap;
+    p->w_k_row = (transposed ? d_context : k) + gap;
+    p->a_row = (transposed ? d_model : r) + gap;
+    p->b_row = (transposed ? d_context : r) + gap;
+    t.w_q = random_matrix(transposed ? q : d_model, transposed ? d_model : q, p->w_q_row, 1);
+    t.w_k = random_matrix(transposed ? k : d_context, transposed ? d_context : k, p->w_k_row, 2);
+    t.a_elements = matrix_extent(transposed ? r : d_model, transposed ? d_model : r, p->a_row);
+    t.b_elements = matrix_extent(transposed ? r : d_context, transposed ? d_context : r, p->b_row);
     t.a = poisoned(t.a_elements);
     t.b = poisoned(t.b_elements);
     t.s = poisoned(q_heads * t.count);
@@ -84,7 +84,7 @@ static long double largest_singular_value(int64_t rows, int64_t cols, const long
 
 static void check_head(const trial *t, int64_t h) {
     const attn_low_rank *p = &t->problem;
-    int64_t m = p->q_d_model, n = p->k_d_model;
+    int64_t m = p->d_model, n = p->d_context;
     long double *w_q = head_of(t, t->w_q, p->w_q_row, h, m, p->head_dim);
     long double *w_k = head_of(t, t->w_k, p->w_k_row, h / (p->q_heads / p->kv_heads), n, p->head_dim);
     long double *a = head_of(t, t->a, p->a_row, h, m, p->rank), *b = head_of(t, t->b, p->b_row, h, n, p->rank);
@@ -131,8 +131,8 @@ static void check_trial(trial *t) {
     const attn_low_rank *p = &t->problem;
     int64_t r = p->q_heads * p->rank;
     assert_ok(run(NULL, t));
-    assert_rows_only(t->a, out_in(t) ? r : p->q_d_model, out_in(t) ? p->q_d_model : r, p->a_row);
-    assert_rows_only(t->b, out_in(t) ? r : p->k_d_model, out_in(t) ? p->k_d_model : r, p->b_row);
+    assert_rows_only(t->a, out_in(t) ? r : p->d_model, out_in(t) ? p->d_model : r, p->a_row);
+    assert_rows_only(t->b, out_in(t) ? r : p->d_context, out_in(t) ? p->d_context : r, p->b_row);
     for (int64_t h = 0; h < p->q_heads; h++)
         check_head(t, h);
     close_trial(t);
@@ -144,7 +144,7 @@ static void test_factors(void **state) {
     (void)state;
     for (uint64_t flags = 0; flags <= ATTN_LOW_RANK_OUT_IN; flags++) {
         static const int64_t problem[][7] = {
-            /* q_heads, kv_heads, q_d_model, k_d_model, head_dim, rank, gap */
+            /* q_heads, kv_heads, d_model, d_context, head_dim, rank, gap */
             {2, 2, 23, 23, 7, 3, 0}, {2, 2, 23, 23, 7, 7, 2}, /* all of it */
             {3, 3, 19, 31, 5, 1, 3},                          /* cross-attention */
             {6, 2, 17, 17, 5, 4, 1},                          /* grouped heads */
@@ -276,12 +276,12 @@ static void test_bad_input(void **state) {
     check_refused(&t, &p->q_heads, -1, ATTN_ERR_SIZE, "q_heads -1 is below 0");
     check_refused(&t, &p->kv_heads, 0, ATTN_ERR_SIZE, "kv_heads 0 is below 1");
     check_refused(&t, &p->kv_heads, 3, ATTN_ERR_SIZE, "kv_heads 3 does not divide q_heads 4");
-    check_refused(&t, &p->q_d_model, -1, ATTN_ERR_SIZE, "q_d_model -1 is below 0");
-    check_refused(&t, &p->k_d_model, -1, ATTN_ERR_SIZE, "k_d_model -1 is below 0");
+    check_refused(&t, &p->d_model, -1, ATTN_ERR_SIZE, "d_model -1 is below 0");
+    check_refused(&t, &p->d_context, -1, ATTN_ERR_SIZE, "d_context -1 is below 0");
     check_refused(&t, &p->head_dim, -1, ATTN_ERR_SIZE, "head_dim -1 is below 0");
     check_refused(&t, &p->rank, -1, ATTN_ERR_SIZE, "rank -1 is below 0");
     check_refused(&t, &p->rank, 6, ATTN_ERR_SIZE,
-                  "rank 6 is above the smallest of head_dim 5, q_d_model 11, k_d_model 13");
+                  "rank 6 is above the smallest of head_dim 5, d_model 11, d_context 13");
     check_refused(&t, &p->w_q_row, 19, ATTN_ERR_STRIDE, "w_q: row stride 19 is below the row size 20");
     check_refused(&t, &p->w_k_row, 9, ATTN_ERR_STRIDE, "w_k: row stride 9 is below the row size 10");
     check_refused(&t, &p->a_row, 11, ATTN_ERR_STRIDE, "a: row stride 11 is below the row size 12");
