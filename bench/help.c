@@ -6,6 +6,7 @@
 #include "options.h"
 
 #define TEXT_WIDTH 96
+#define TEXT_INDENT 4
 #define OPTION_COLUMN 25
 
 /* Everything about the program and its figures. */
@@ -206,7 +207,7 @@ static void print_wrapped(const char *text, int indent, int used, FILE *out) {
     int column = used;
     while (*text) {
         if (*text == '\n') {
-            fputc('\n', out);
+            fputs(indent == TEXT_INDENT ? "\n\n" : "\n", out);
             column = 0;
             text++;
         }
@@ -272,7 +273,7 @@ static void put_text(const page *p, const char *text) {
     if (p->man)
         print_roff_paragraphs(text, p->out);
     else
-        print_wrapped(text, 4, 0, p->out);
+        print_wrapped(text, TEXT_INDENT, 0, p->out);
 }
 
 /* A form (an option, a word of the grammar, a subcommand) and what it means. */
@@ -358,6 +359,7 @@ static void print_program(FILE *out) {
     put_section(&p, "SUBCOMMANDS");
     for (int id = 0; id < SUB_COUNT; id++)
         put_entry(&p, subcommand_form(&subcommand_table[id], form, sizeof form), subcommand_table[id].summary);
+    fputc('\n', out);
     put_text(&p, "attn-bench help SUBCOMMAND prints its page with all options, help problem the grammar of PROBLEM.");
     put_section_text(&p, "PROBLEM", problem_text);
     put_section_text(&p, "FIGURES", figures_text);
