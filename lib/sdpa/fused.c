@@ -188,13 +188,10 @@ static void go_over_keys(const attn_call *call, const attn_task *task, const que
 
 /* True when a row that is neither empty nor NaN as a whole has a non-finite element: then a hidden value may have got
  * in. */
-static bool suspicious(const attn_call *call, const query_block *block) {
+static bool suspicious(const attn_call *call, const query_block *part) {
     int64_t v_dim = call->plan->problem.v_dim;
-    int64_t rows = block->heads * block->rows;
-    if (call->kernels->all_finite(rows, v_dim, block->o, v_dim))
-        return false;
-    for (int64_t i = 0; i < rows; i++)
-        if (block->row_sum[i] > 0 && !call->kernels->all_finite(1, v_dim, block->o + i * v_dim, v_dim))
+    for (int64_t i = 0; i < part->rows; i++)
+        if (part->row_sum[i] > 0 && !call->kernels->all_finite(1, v_dim, part->o + i * v_dim, v_dim))
             return true;
     return false;
 }
@@ -220,12 +217,32 @@ static void finish(const attn_call *call, const attn_task *task, const query_blo
     }
 }
 
-static void run_block(const attn_call *call, const attn_task *task, query_block *block) {
+/* The part of a block that a second run takes: one head's rows of one tile, the same ones whatever the block is. */
+static query_block part_of(const query_block *block, int64_t v_dim, int64_t head, int64_t i, int64_t rows) {
+    int64_t state = head * block->rows + i;
+    query_block part = *block;
+    part.head0 += head;
+    part.heads = 1;
+    part.row0 += i;
+    part.rows = rows;
+    part.o += state * v_dim;
+    part.row_max += state;
+    part.row_sum += state;
+    part.rescale += state;
+    return part;
+}
+
+static void run_block(const attn_call *call, const attn_task *task, const query_block *block) {
+    int64_t v_dim = call->plan->problem.v_dim;
     go_over_keys(call, task, block);
-    if (suspicious(call, block)) {
-        block->cleaning = true;
-        go_over_keys(call, task, block);
-    }
+    bool all_finite = call->kernels->all_finite(block->heads * block->rows, v_dim, block->o, v_dim);
+    for (int64_t head = 0; !all_finite && head < block->heads; head++)
+        for (int64_t i = 0; i < block->rows; i += block->share.tile_rows) {
+            query_block part = part_of(block, v_dim, head, i, smaller(block->share.tile_rows, block->rows - i));
+            part.cleaning = suspicious(call, &part);
+            if (part.cleaning)
+                go_over_keys(call, task, &part);
+        }
     finish(call, task, block);
 }
 
