@@ -192,7 +192,7 @@ typedef struct attn_low_rank {
  * Errors: ATTN_ERR_NULL, ATTN_ERR_STRUCT_SIZE. */
 ATTN_WEIGHTS_API attn_status attn_low_rank_init(attn_low_rank *problem, size_t struct_size);
 
-/* What is lost of M = W_Q W_K^T of one head, s its singular values. */
+/* What is lost of M = W_Q W_K^T of one head, s its singular values. Has this size for good. */
 typedef struct attn_low_rank_error {
     double norm;            /* spectral norm of M, s_1 */
     double frobenius;       /* Frobenius norm of M */

@@ -92,6 +92,7 @@ attn_status REAL(attn_random_normal)(const attn_context *context, int64_t rows, 
     ATTN_TRY(check_finite("stddev", stddev));
     if (stddev < 0)
         return attn_fail(ATTN_ERR_VALUE, "stddev %g is below 0", stddev);
+    /* no number is beyond sqrt(-2 ln 2^-53) = 8.57... */
     ATTN_TRY(check_finite("|mean| + 9 stddev", fabs(mean) + 9 * stddev));
     const attn_fill fill = {
         .rows = rows,

@@ -8,7 +8,7 @@
 #include "base/real.h"
 #include "weights/random.h"
 
-/* x[i][j] = offset + factor * number i cols + j, a matrix of numbers each at its place in any order. */
+/* x[i][j] = offset + factor * number i cols + j of a stream. */
 typedef struct attn_fill {
     int64_t rows, cols, row_stride;
     attn_random_numbers *numbers;

@@ -11,9 +11,6 @@ typedef struct attn_random_stream {
     uint64_t seed, stream;
 } attn_random_stream;
 
-/* |normal| is below this: sqrt(-2 ln 2^-53) is 8.571... */
-#define ATTN_RANDOM_NORMAL_MAX 8.58
-
 /* Numbers group * ATTN_RANDOM_GROUP and on. */
 typedef void attn_random_numbers(attn_random_stream stream, int64_t group, double number[ATTN_RANDOM_GROUP]);
 attn_random_numbers attn_random_uniforms, attn_random_normals;

@@ -1,5 +1,11 @@
 /* LAPACK under the BLAS guard, with each flavour of the library: one thread whatever the caller chose, the caller's setting
- * back on every path, the same bits. */
+ * back on every path, the same bits, in a forked child too; a fork waits for LAPACK. */
+#include <pthread.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
 #include "blas/library.h"
 #include "weights_test.h"
 
@@ -109,6 +115,66 @@ static void test_setting_is_back_after_failures(void **state) {
     free_results(&got);
 }
 
+/* ---- Forks ------------------------------------------------------------------------------------------------------- */
+
+static int in_lapack;
+
+static void stay_in_lapack(void) {
+    const struct timespec long_enough_to_fork = {.tv_nsec = 100 * 1000 * 1000};
+    __atomic_store_n(&in_lapack, 1, __ATOMIC_RELEASE);
+    nanosleep(&long_enough_to_fork, NULL);
+    __atomic_store_n(&in_lapack, 0, __ATOMIC_RELEASE);
+}
+
+static void *make_one_spectrum(void *data) {
+    attn_status *status = data;
+    real *s = poisoned(elements[1]);
+    *status = make(1, NULL, s);
+    free(s);
+    return NULL;
+}
+
+/* A child of a process whose other thread is in LAPACK makes everything, with the bits of its parent. */
+static int in_child(const results *wanted) {
+    enum { CHILD_SECONDS = 60 };
+    const attn_context context = threads_context(4);
+    alarm(CHILD_SECONDS);
+    if (__atomic_load_n(&in_lapack, __ATOMIC_ACQUIRE))
+        return 1;
+    trap_set_hook(NULL);
+    for (int call = 0; call < OUTPUTS; call++) {
+        real *output = malloc((size_t)elements[call] * sizeof *output);
+        if (output == NULL || make(call, &context, output) != ATTN_OK ||
+            memcmp(output, wanted->output[call], (size_t)elements[call] * sizeof *output) != 0)
+            return 2 + call;
+        free(output);
+    }
+    return 0;
+}
+
+static void test_forks(void **state) {
+    (void)state;
+    pthread_t thread;
+    attn_status of_thread = ATTN_ERR_NOMEM;
+    results wanted = alloc_results();
+    for (int call = 0; call < OUTPUTS; call++)
+        assert_ok(make(call, NULL, wanted.output[call]));
+    trap_set_hook(stay_in_lapack);
+    assert_int_equal(pthread_create(&thread, NULL, make_one_spectrum, &of_thread), 0);
+    while (!__atomic_load_n(&in_lapack, __ATOMIC_ACQUIRE))
+        sched_yield();
+    pid_t child = fork();
+    if (child == 0)
+        _exit(in_child(&wanted));
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    trap_set_hook(look_at_threads);
+    assert_int_equal(of_thread, ATTN_OK);
+    assert_int_equal(status, 0);
+    free_results(&wanted);
+}
+
 static int set_up(void **state) {
     (void)state;
     weights = random_numbers(larger(SIDE * SIDE, 2 * SIDE * HEADS * DIM), 1);
@@ -129,6 +195,7 @@ int main(void) {
         cmocka_unit_test(test_watch_sees_many_threads),
         cmocka_unit_test(test_one_thread_and_the_same_bits),
         cmocka_unit_test(test_setting_is_back_after_failures),
+        cmocka_unit_test(test_forks),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
