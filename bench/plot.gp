@@ -57,7 +57,6 @@ end = "unset multiplot; unset output; reset; ".data
 lengths = "set logscale x 2; set xlabel 'length (rows of X)'; set format x '%.0f'; set xrange [shortest/1.3 : longest*1.3]"
 rates = "set logscale y 10; set ylabel 'GFLOP/s'; set format y '%g'; set yrange [lowest/1.6 : highest*1.6]"
 
-# True for engines that were run: plot for [once=1:has(e)] ...
 has(e) = lacks(present, word(engines, e)) ? 0 : 1
 
 # ---- What results.csv holds: tables in their order, engines, ranges -------------------------------------------------
@@ -96,6 +95,11 @@ note_double(s) = (lacks(double_tables, s) \
 note_engine(s) = (lacks(present, s) ? (present = present.' '.s) : present)
 stats 'results.csv' using (chain(dtype) ? strlen(note_table(table(0)).note_engine(strcol('engine'))) : 0) nooutput
 stats 'results.csv' using (chain('f64') ? strlen(note_double(table(0))) : 0) nooutput
+# The numbers of the engines that were run: plot for [r=1:words(run)] for [e=nth(r):nth(r)] ... Of a loop that may be empty
+# gnuplot would draw one round when it comes first, and warn.
+run = ''
+do for [e=1:5] { if (has(e)) { run = run.' '.e } }
+nth(r) = int(word(run, r) + 0)
 if (words(tables) == 0) exit
 stats 'results.csv' using (chain(dtype) ? column('fma_peak_gflops') : NaN) nooutput
 peak = STATS_max
@@ -140,7 +144,7 @@ do for [picture in pictures] {
                 set xrange [0.5 : words(tables) + 0.5]
                 set xtics rotate by -40 ()
                 do for [i=1:words(tables)] { set xtics add (word(table_titles, i) i) }
-                plot for [e=1:5] for [once=1:has(e)] 'results.csv' \
+                plot for [r=1:words(run)] for [e=nth(r):nth(r)] 'results.csv' \
                          using (chain(dtype) && strcol('engine') eq word(engines, e) ? place_of(table(0)) : NaN): \
                                (above_0(column(figure))) with points lc rgb colour[e] pt shape[e] lw 2, \
                      for [once=1:1-speed] peak with lines dt 2 lc rgb '#555555'
@@ -148,13 +152,14 @@ do for [picture in pictures] {
             room = room - margin
             do for [i=1:(kind eq 'chain' ? words(tables) : 0)] {
                 set title word(table_titles, i)
-                plot for [e=1:5] for [once=1:has(e)] 'results.csv' \
+                plot for [r=1:words(run)] for [e=nth(r):nth(r)] 'results.csv' \
                          using 'len':(curve(e, word(tables, i), dtype) ? above_0(column(figure)) : NaN) \
                          with linespoints lc rgb colour[e] pt shape[e] lw 2, \
                      for [once=1:1-speed] peak with lines dt 2 lc rgb '#555555'
             }
             @legend
-            plot -1 notitle, for [e=1:5] for [once=1:has(e)] keyentry with linespoints lc rgb colour[e] pt shape[e] lw 2 \
+            plot -1 notitle, for [r=1:words(run)] for [e=nth(r):nth(r)] keyentry with linespoints lc rgb colour[e] \
+                     pt shape[e] lw 2 \
                      title word(titles, e), \
                  for [once=1:1-speed] keyentry with lines dt 2 lc rgb '#555555' title 'multiply-add peak'
             @end
@@ -179,12 +184,13 @@ do for [picture in pictures] {
             @rates
             do for [i=1:words(double_tables)] {
                 set title word(double_titles, i)
-                plot for [e=1:5] for [type in 'f32 f64'] for [once=1:has(e)] 'results.csv' \
+                plot for [r=1:words(run)] for [e=nth(r):nth(r)] for [type in 'f32 f64'] 'results.csv' \
                          using 'len':(curve(e, word(double_tables, i), type) && inside(0) ? column('gflops') : NaN) \
                          with linespoints lc rgb colour[e] pt shape[e] lw 2 dt 1+(type eq 'f64')
             }
             @legend
-            plot -1 notitle, for [e=1:5] for [once=1:has(e)] keyentry with linespoints lc rgb colour[e] pt shape[e] lw 2 \
+            plot -1 notitle, for [r=1:words(run)] for [e=nth(r):nth(r)] keyentry with linespoints lc rgb colour[e] \
+                     pt shape[e] lw 2 \
                      title word(titles, e), \
                  keyentry with lines lw 2 lc rgb '#555555' title 'float', \
                  keyentry with lines lw 2 dt 2 lc rgb '#555555' title 'double'
@@ -216,14 +222,15 @@ do for [picture in pictures] {
                        '1 TiB' 2**40, '32 TiB' 2**45)
             do for [i=1:words(tables)] {
                 set title word(table_titles, i)
-                plot for [e=1:5] for [once=1:has(e)] 'memory.csv' \
+                plot for [r=1:words(run)] for [e=nth(r):nth(r)] 'memory.csv' \
                          using 'len':(need(e, word(tables, i)) ? above_0(column('bytes_workspace')) : NaN) \
                          with linespoints lc rgb colour[e] pt shape[e] lw 2, \
                      'results.csv' using 'len':(arguments(word(tables, i))) with lines lc rgb '#555555' lw 2 dt 4, \
                      for [once=1:(limit > 0 ? 1 : 0)] limit with lines dt 2 lw 2 lc rgb '#000000'
             }
             @legend
-            plot -1 notitle, for [e=1:5] for [once=1:has(e)] keyentry with linespoints lc rgb colour[e] pt shape[e] lw 2 \
+            plot -1 notitle, for [r=1:words(run)] for [e=nth(r):nth(r)] keyentry with linespoints lc rgb colour[e] \
+                     pt shape[e] lw 2 \
                      title word(titles, e), \
                  keyentry with lines lc rgb '#555555' lw 2 dt 4 title 'the arguments themselves', \
                  for [once=1:(limit > 0 ? 1 : 0)] keyentry with lines dt 2 lw 2 lc rgb '#000000' \
@@ -259,7 +266,7 @@ do for [picture in pictures] {
             plot roof(x, fast) with lines lw 2 lc rgb '#555555', \
                  roof(x, slow) with lines lw 2 dt 4 lc rgb '#555555', \
                  product with lines lw 1 dt 2 lc rgb '#000000', \
-                 for [e=1:5] for [once=1:has(e)] 'results.csv' \
+                 for [r=1:words(run)] for [e=nth(r):nth(r)] 'results.csv' \
                      using (chain(dtype) && strcol('engine') eq word(engines, e) ? intensity(0) : NaN):'gflops' \
                      with points lc rgb colour[e] pt shape[e]
             @legend
@@ -267,7 +274,8 @@ do for [picture in pictures] {
                      title sprintf('roof, smallest problem read at %.0f GB/s', fast), \
                  keyentry with lines lw 2 dt 4 lc rgb '#555555' title sprintf('roof, largest problem read at %.0f GB/s', slow), \
                  keyentry with lines lw 1 dt 2 lc rgb '#000000' title 'best BLAS product', \
-                 for [e=1:5] for [once=1:has(e)] keyentry with points lc rgb colour[e] pt shape[e] title word(titles, e)
+                 for [r=1:words(run)] for [e=nth(r):nth(r)] keyentry with points lc rgb colour[e] pt shape[e] \
+                     title word(titles, e)
             @end
         }
     }
@@ -295,12 +303,12 @@ length %s', strcol('d_model'), strcol('heads'), strcol('len')))) nooutput
             set xrange [0.9 : most + 0.1]
             set yrange [0 : most*1.15]
             plot x with lines dt 2 lw 2 lc rgb '#555555', \
-                 for [e=1:5] for [once=1:(one[e] > 0 ? 1 : 0)] 'scaling.csv' \
+                 for [r=1:words(run)] for [e=nth(r):nth(r)] 'scaling.csv' \
                      using 'threads':(strcol('engine') eq word(engines, e) ? column('gflops')/one[e] : NaN) \
                      with linespoints lc rgb colour[e] pt shape[e] lw 2
             @legend
             plot -1 notitle, keyentry with lines dt 2 lw 2 lc rgb '#555555' title 'as many times as threads', \
-                 for [e=1:5] for [once=1:(one[e] > 0 ? 1 : 0)] keyentry with linespoints lc rgb colour[e] pt shape[e] \
+                 for [r=1:words(run)] for [e=nth(r):nth(r)] keyentry with linespoints lc rgb colour[e] pt shape[e] \
                      lw 2 title word(titles, e)
             @end
         }
