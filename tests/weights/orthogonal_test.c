@@ -39,6 +39,13 @@ static void test_orthogonal(void **state) {
     check_shape(13, 13, 13, 0, 4);
 }
 
+static void test_large(void **state) {
+    (void)state;
+    check_shape(1024, 1024, 1024, 1, 1);
+    check_shape(2053, 401, 409, 1, 1);
+    check_shape(401, 2053, 2053, 1, 1);
+}
+
 /* As G(i, j) is number j l + i, a tall matrix is the transpose of the wide one. */
 static void test_tall_is_wide_transposed(void **state) {
     (void)state;
@@ -211,12 +218,15 @@ static void test_failures_write_nothing(void **state) {
     free(w);
 }
 
-int main(void) {
+/* Any argument: the large ones. */
+int main(int argc, char **argv) {
+    const struct CMUnitTest large[] = {cmocka_unit_test(test_large)};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_orthogonal), cmocka_unit_test(test_tall_is_wide_transposed),
         cmocka_unit_test(test_signs_of_r), cmocka_unit_test(test_two_by_two),
         cmocka_unit_test(test_traces),     cmocka_unit_test(test_bits_do_not_depend_on_threads),
         cmocka_unit_test(test_bad_input),  cmocka_unit_test(test_failures_write_nothing),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    (void)argv;
+    return argc > 1 ? cmocka_run_group_tests(large, NULL, NULL) : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -100,6 +100,16 @@ static void test_known_singular_values(void **state) {
             check_made(shapes[s][0], shapes[s][1], shapes[s][2], values[v], s);
 }
 
+static void test_large(void **state) {
+    (void)state;
+    static singular_value *const values[] = {equal, linear, graded, deficient};
+    for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
+        check_made(1021, 1021, 1021, values[v], 1);
+        check_made(2053, 401, 409, values[v], 2);
+        check_made(401, 2053, 2053, values[v], 3);
+    }
+}
+
 static void test_oracle(void **state) {
     (void)state;
     static const int64_t shapes[][2] = {{5, 7}, {23, 23}, {41, 13}};
@@ -265,7 +275,9 @@ static void test_failures_write_nothing(void **state) {
     free(s);
 }
 
-int main(void) {
+/* Any argument: the large ones. */
+int main(int argc, char **argv) {
+    const struct CMUnitTest large[] = {cmocka_unit_test(test_large)};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_singular_values),
         cmocka_unit_test(test_oracle),
@@ -276,5 +288,6 @@ int main(void) {
         cmocka_unit_test(test_bad_input),
         cmocka_unit_test(test_failures_write_nothing),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    (void)argv;
+    return argc > 1 ? cmocka_run_group_tests(large, NULL, NULL) : cmocka_run_group_tests(tests, NULL, NULL);
 }
