@@ -44,18 +44,25 @@ static void fill_blocks(void *argument, int worker) {
 attn_status attn_run_fill(const attn_resources *resources, const attn_fill *fill) {
     int64_t numbers = fill->rows * fill->cols; /* no more than the extent, which fits */
     fill_job job = {.blocks = attn_cut(1, 1, numbers, 1, FILL_BLOCK), .fill = fill};
+    if (numbers == 0)
+        return ATTN_OK;
     return attn_run_workers(resources, attn_block_workers(&job.blocks, resources, numbers, FILL_BLOCK), fill_blocks,
                             &job);
 }
 
-attn_status attn_fill_matrix(const attn_context *context, const char *name, const attn_fill *fill) {
-    attn_resources resources;
-    ATTN_TRY(attn_resolve_context(context, &resources));
+attn_status attn_check_fill(const attn_context *context, const char *name, const attn_fill *fill,
+                            attn_resources *resources) {
+    ATTN_TRY(attn_resolve_context(context, resources));
     ATTN_TRY(attn_check_size("rows", fill->rows, 0));
     ATTN_TRY(attn_check_size("cols", fill->cols, 0));
     attn_extent x = attn_extent_matrix(name, fill->x, fill->rows, fill->cols, fill->row_stride, sizeof(real));
-    ATTN_TRY(attn_check_array(&x));
-    return fill->rows == 0 || fill->cols == 0 ? ATTN_OK : attn_run_fill(&resources, fill);
+    return attn_check_array(&x);
+}
+
+attn_status attn_fill_matrix(const attn_context *context, const char *name, const attn_fill *fill) {
+    attn_resources resources;
+    ATTN_TRY(attn_check_fill(context, name, fill, &resources));
+    return attn_run_fill(&resources, fill);
 }
 
 /* ---- Public ------------------------------------------------------------------------------------------------------ */

@@ -17,10 +17,16 @@ typedef struct attn_fill {
     real *x;
 } attn_fill;
 
+/* Nothing when there are no elements. */
 #define attn_run_fill REAL(attn_run_fill)
 attn_status attn_run_fill(const attn_resources *resources, const attn_fill *fill);
 
-/* The same for a public function: resolves the context and checks the matrix, known to the caller as `name`. */
+/* Resolves the context of a public function and checks its matrix, known to the caller as `name`. */
+#define attn_check_fill REAL(attn_check_fill)
+attn_status attn_check_fill(const attn_context *context, const char *name, const attn_fill *fill,
+                            attn_resources *resources);
+
+/* Both of them. */
 #define attn_fill_matrix REAL(attn_fill_matrix)
 attn_status attn_fill_matrix(const attn_context *context, const char *name, const attn_fill *fill);
 

@@ -1,5 +1,4 @@
 /* Random orthogonal matrices by QR of a normal one. */
-#include "base/checks.h"
 #include "blas/blas.h"
 #include "weights/fill.h"
 #include "weights/lapack.h"
@@ -65,16 +64,6 @@ static attn_status make_orthogonal(const attn_resources *resources, const attn_f
 attn_status REAL(attn_orthogonal)(const attn_context *context, int64_t rows, int64_t cols, double gain, uint64_t seed,
                                   uint64_t stream, real *w, int64_t row_stride) {
     attn_resources resources;
-    ATTN_TRY(attn_resolve_context(context, &resources));
-    ATTN_TRY(attn_check_size("rows", rows, 0));
-    ATTN_TRY(attn_check_size("cols", cols, 0));
-    ATTN_TRY(attn_check_gain(gain));
-    attn_extent output = attn_extent_matrix("w", w, rows, cols, row_stride, sizeof(real));
-    ATTN_TRY(attn_check_array(&output));
-    if (rows == 0 || cols == 0)
-        return ATTN_OK;
-    ATTN_TRY(attn_check_lapack_matrix("rows", rows, "cols", cols));
-    ATTN_TRY(attn_blas_check());
     const attn_fill fill = {
         .rows = rows,
         .cols = cols,
@@ -84,5 +73,11 @@ attn_status REAL(attn_orthogonal)(const attn_context *context, int64_t rows, int
         .factor = 1,
         .x = w,
     };
+    ATTN_TRY(attn_check_fill(context, "w", &fill, &resources));
+    ATTN_TRY(attn_check_gain(gain));
+    if (rows == 0 || cols == 0)
+        return ATTN_OK;
+    ATTN_TRY(attn_check_lapack_matrix("rows", rows, "cols", cols));
+    ATTN_TRY(attn_blas_check());
     return make_orthogonal(&resources, &fill, (real)gain);
 }

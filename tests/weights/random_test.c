@@ -161,10 +161,6 @@ static void test_empty(void **state) {
 
 enum { SAMPLES = 1 << 15 };
 
-static int ascending(const void *a, const void *b) {
-    return -descending(a, b);
-}
-
 static long double *sample(make_matrix *make, uint64_t stream) {
     real *x = poisoned(SAMPLES);
     assert_ok(make(NULL, 1, SAMPLES, stream, x, SAMPLES));
@@ -181,21 +177,16 @@ static long double normal_share(long double x) {
     return erfcl(-(x - 0.25L) / 1.5L / sqrtl(2)) / 2;
 }
 
-/* Kolmogorov and Smirnov: sqrt(n) times the largest distance has the mean 0.8687 and the deviation 0.2603. Of many streams,
- * so that one seed's luck decides nothing: their mean within four deviations, none beyond 2.5 (7 in a million). */
+/* sqrt(n) D has the mean 0.8687 and the deviation 0.2603. Of many streams, so that one seed's luck decides nothing: their
+ * mean within four deviations, none beyond 2.5 (7 in a million). */
 static void check_distribution(make_matrix *make, long double (*share)(long double)) {
     enum { STREAMS = 16 };
     long double mean = 0;
     for (uint64_t stream = 0; stream < STREAMS; stream++) {
-        long double *x = sample(make, stream), distance = 0;
-        qsort(x, SAMPLES, sizeof *x, ascending);
-        for (int64_t i = 0; i < SAMPLES; i++) {
-            long double p = share(x[i]);
-            distance = fmaxl(distance, fmaxl(p - i / (long double)SAMPLES, (i + 1) / (long double)SAMPLES - p));
-        }
-        if (!(distance * sqrtl(SAMPLES) < 2.5L))
-            fail_msg("stream %d: sqrt(n) D = %Lg", (int)stream, distance * sqrtl(SAMPLES));
-        mean += distance * sqrtl(SAMPLES) / STREAMS;
+        long double *x = sample(make, stream), distance = distance_from(x, SAMPLES, share);
+        if (!(distance < 2.5L))
+            fail_msg("stream %d: sqrt(n) D = %Lg", (int)stream, distance);
+        mean += distance / STREAMS;
         free(x);
     }
     assert_near(mean, 0.8687L, 4 * 0.2603L / sqrtl(STREAMS));
@@ -312,19 +303,13 @@ static void test_bad_input(void **state) {
     free(x);
 }
 
-static int failing_parallel_for(void *data, int workers, attn_parallel_body body, void *argument) {
-    (void)data;
-    (void)workers;
-    (void)body;
-    (void)argument;
-    return 3;
-}
-
 static void test_threads_that_fail(void **state) {
     (void)state;
     enum { SIDE = 512 };
     attn_context context = threads_context(2);
+    int failure = 3;
     context.parallel_for = failing_parallel_for;
+    context.parallel_data = &failure;
     real *x = poisoned(SIDE * SIDE);
     assert_refused(ATTN_ERR_THREADS, "context: parallel_for returned 3", make_normal(&context, SIDE, SIDE, 0, x, SIDE));
     free(x);

@@ -51,6 +51,21 @@ static inline int descending(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
+static inline int ascending(const void *a, const void *b) {
+    return -descending(a, b);
+}
+
+/* Kolmogorov and Smirnov: sqrt(count) times the largest distance between the distribution of x, which is sorted, and `share`. */
+static inline long double distance_from(long double *x, int64_t count, long double (*share)(long double)) {
+    long double distance = 0;
+    qsort(x, (size_t)count, sizeof *x, ascending);
+    for (int64_t i = 0; i < count; i++) {
+        long double p = share(x[i]), n = (long double)count;
+        distance = fmaxl(distance, fmaxl(p - (long double)i / n, (long double)(i + 1) / n - p));
+    }
+    return distance * sqrtl((long double)count);
+}
+
 /* Singular values of a [rows, cols], descending, by one-sided Jacobi on the fewer of rows and columns. Free the result. */
 static inline long double *wide_singular_values(int64_t rows, int64_t cols, const long double *a) {
     int64_t count = smaller(rows, cols), length = larger(rows, cols);
@@ -119,6 +134,13 @@ static inline real *matrix_with(int64_t rows, int64_t cols, int64_t stride, cons
     free(u);
     free(v);
     return a;
+}
+
+/* parallel_for that does the work and fails: with the number that data points to. */
+static inline int failing_parallel_for(void *data, int workers, attn_parallel_body body, void *argument) {
+    for (int worker = 0; worker < workers; worker++)
+        body(argument, worker);
+    return *(int *)data;
 }
 
 /* ---- LAPACKE calls that fail (lapacke_trap.c) -------------------------------------------------------------------- */
