@@ -109,16 +109,18 @@ static void clocked_softmax_tile(int64_t rows, int64_t cols, real *s, int64_t ld
     add_time(STAGE_SOFTMAX, start);
 }
 
-/* The products of few queries, a row at a time. */
-static void clocked_dot_rows(int64_t keys, int64_t dim, real scale, const real *q, const real *k, int64_t ld, real *s) {
+/* The products of few queries. */
+static void clocked_product_transposed(int64_t rows, int64_t cols, int64_t k, real scale, const real *const *x,
+                                       const real *w, int64_t ld, real *const *y) {
     double start = timing_now();
-    real_kernels()->dot_rows(keys, dim, scale, q, k, ld, s);
+    real_kernels()->product_transposed(rows, cols, k, scale, x, w, ld, y);
     add_time(STAGE_SCORES, start);
 }
 
-static void clocked_weighted_rows(int64_t keys, int64_t dim, const real *p, const real *v, int64_t ld, real *o) {
+static void clocked_add_product(int64_t rows, int64_t cols, int64_t k, const real *const *x, const real *w, int64_t ld,
+                                real *const *y) {
     double start = timing_now();
-    real_kernels()->weighted_rows(keys, dim, p, v, ld, o);
+    real_kernels()->add_product(rows, cols, k, x, w, ld, y);
     add_time(STAGE_COMBINE, start);
 }
 
@@ -127,7 +129,7 @@ const kernel_table *wrap_kernels(void) {
     clocked = *real_kernels();
     clocked.softmax_row = clocked_softmax_row;
     clocked.softmax_tile = clocked_softmax_tile;
-    clocked.dot_rows = clocked_dot_rows;
-    clocked.weighted_rows = clocked_weighted_rows;
+    clocked.product_transposed = clocked_product_transposed;
+    clocked.add_product = clocked_add_product;
     return &clocked;
 }

@@ -2,6 +2,8 @@
  * wait for the matrix to arrive from memory, once for all of them, in loops of our own. */
 #include "chain/product.h"
 
+#include <string.h>
+
 #include "base/blocks.h"
 #include "base/checks.h"
 #include "base/status.h"
@@ -108,8 +110,15 @@ typedef struct row_batch {
 
 static void compute_rows(const attn_product *p, int64_t col, int64_t cols, row_batch *batch) {
     const REAL(attn_kernels) *kernels = REAL(attn_kernels_in_use)();
-    (p->transpose_b ? kernels->product_transposed : kernels->product)(batch->rows, cols, p->k, batch->a, b_col(p, col),
-                                                                      p->k == 0 ? 0 : p->b_stride, batch->c);
+    const real *b = b_col(p, col);
+    int64_t b_stride = p->k == 0 ? 0 : p->b_stride;
+    if (p->transpose_b) {
+        kernels->product_transposed(batch->rows, cols, p->k, 1, batch->a, b, b_stride, batch->c);
+    } else {
+        for (int64_t r = 0; r < batch->rows; r++)
+            memset(batch->c[r], 0, (size_t)cols * sizeof(real));
+        kernels->add_product(batch->rows, cols, p->k, batch->a, b, b_stride, batch->c);
+    }
     for (int64_t r = 0; r < batch->rows; r++)
         add_bias(p, col, cols, batch->c[r]);
     batch->rows = 0;

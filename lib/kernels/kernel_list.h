@@ -19,12 +19,9 @@
     void KERNEL_OF(scaled, isa)(int64_t n, real factor, const real *x, real *y);                                       \
     void KERNEL_OF(transpose, isa)(int64_t rows, int64_t cols, const real *x, int64_t ldx, real *y, int64_t ldy);      \
     bool KERNEL_OF(all_finite, isa)(int64_t rows, int64_t cols, const real *x, int64_t ld);                            \
-    void KERNEL_OF(dot_rows, isa)(int64_t keys, int64_t dim, real scale, const real *q, const real *k, int64_t ld,     \
-                                  real *s);                                                                            \
-    void KERNEL_OF(weighted_rows, isa)(int64_t keys, int64_t dim, const real *p, const real *v, int64_t ld, real *o);  \
-    void KERNEL_OF(product, isa)(int64_t rows, int64_t cols, int64_t k, const real *const *x, const real *w,           \
-                                 int64_t ld, real *const *y);                                                          \
-    void KERNEL_OF(product_transposed, isa)(int64_t rows, int64_t cols, int64_t k, const real *const *x,               \
+    void KERNEL_OF(add_product, isa)(int64_t rows, int64_t cols, int64_t k, const real *const *x, const real *w,       \
+                                     int64_t ld, real *const *y);                                                      \
+    void KERNEL_OF(product_transposed, isa)(int64_t rows, int64_t cols, int64_t k, real scale, const real *const *x,   \
                                             const real *w, int64_t ld, real *const *y);                                \
     void KERNEL_OF(add, isa)(int64_t n, const real *x, const real *y, real *z);                                        \
     void KERNEL_OF(softcap, isa)(int64_t n, real cap, real * s);                                                       \

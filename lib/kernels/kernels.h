@@ -44,19 +44,13 @@ typedef struct REAL(attn_kernels) {
     /* True when no element of x (rows x cols, row stride ld) is NaN or infinite. */
     bool (*all_finite)(int64_t rows, int64_t cols, const real *x, int64_t ld);
 
-    /* s[j] = scale * sum_c q[c] k[j][c] for `keys` rows of k (row stride ld). */
-    void (*dot_rows)(int64_t keys, int64_t dim, real scale, const real *q, const real *k, int64_t ld, real *s);
-
-    /* o[c] += sum_j p[j] v[j][c] over `keys` rows of v (row stride ld), in ascending j. */
-    void (*weighted_rows)(int64_t keys, int64_t dim, const real *p, const real *v, int64_t ld, real *o);
-
-    /* Few rows times a large matrix that is read once: y[r][j] = sum_c x[r][c] w[c][j] for j < cols, or w[j][c] with
-     * product_transposed, over c < k; rows of w lie ld apart, those of x and y anywhere. A result's bits depend on its
-     * own row and column alone; product sums in ascending c. */
-    void (*product)(int64_t rows, int64_t cols, int64_t k, const real *const *x, const real *w, int64_t ld,
-                    real *const *y);
-    void (*product_transposed)(int64_t rows, int64_t cols, int64_t k, const real *const *x, const real *w, int64_t ld,
-                               real *const *y);
+    /* Few rows times a matrix that is read once: y[r][j] += sum_c x[r][c] w[c][j] for j < cols, or with
+     * product_transposed y[r][j] = scale sum_c x[r][c] w[j][c], over c < k; rows of w lie ld apart, those of x and y
+     * anywhere. A result's bits depend on its own row and column alone; add_product adds in ascending c. */
+    void (*add_product)(int64_t rows, int64_t cols, int64_t k, const real *const *x, const real *w, int64_t ld,
+                        real *const *y);
+    void (*product_transposed)(int64_t rows, int64_t cols, int64_t k, real scale, const real *const *x, const real *w,
+                               int64_t ld, real *const *y);
 
     /* z[i] = x[i] + y[i]; z may be x or y. */
     void (*add)(int64_t n, const real *x, const real *y, real *z);

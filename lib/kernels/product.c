@@ -1,4 +1,4 @@
-/* Kernels for products of few rows with a large matrix, which is read once: product and product_transposed.
+/* Kernels for products of few rows with a large matrix, which is read once: add_product and product_transposed.
  *
  * A result takes its terms in an order of its own, whatever rows and columns are computed beside it, so that its bits do
  * not depend on them.
@@ -10,9 +10,17 @@
 #define ROWS (VEC_BYTES == 64 ? 4 : 2)
 #define DEPTH 4
 
+/* Rows of w at once for a single row of x. */
+#define ALONE (LANES == 16 ? 16 : 8)
+
+#define MOST_RESULTS 16
+
+/* Rows of w that are asked for before they are read, by the first rows of x. */
+#define AHEAD 16
+
 /* y[r][j] += sum of x[r][c] w[c][j] over `depth` rows of w; rows and depth are constants at every call. */
-INLINE void product_step(int rows, int depth, int64_t cols, const real *const *x, int64_t c, const real *w, int64_t ld,
-                         real *const *y) {
+INLINE void product_step(int rows, int depth, bool fetch, int64_t cols, const real *const *x, int64_t c, const real *w,
+                         int64_t ld, real *const *y) {
     vec factor[ROWS][DEPTH];
     real *row[ROWS];
     for (int r = 0; r < rows; r++) {
@@ -23,8 +31,11 @@ INLINE void product_step(int rows, int depth, int64_t cols, const real *const *x
     int64_t j = 0;
     for (; j + LANES <= cols; j += LANES) {
         vec loaded[DEPTH];
-        for (int d = 0; d < depth; d++)
+        for (int d = 0; d < depth; d++) {
             loaded[d] = vec_load(w + d * ld + j);
+            if (fetch)
+                __builtin_prefetch(w + (d + AHEAD) * ld + j);
+        }
         for (int r = 0; r < rows; r++) {
             vec sum = vec_load(row[r] + j);
             for (int d = 0; d < depth; d++)
@@ -47,16 +58,13 @@ INLINE void product_steps(int depth, int64_t rows, int64_t cols, const real *con
                           int64_t ld, real *const *y) {
     int64_t r = 0;
     for (; r + ROWS <= rows; r += ROWS)
-        product_step(ROWS, depth, cols, x + r, c, w, ld, y + r);
+        product_step(ROWS, depth, r == 0, cols, x + r, c, w, ld, y + r);
     for (; r < rows; r++)
-        product_step(1, depth, cols, x + r, c, w, ld, y + r);
+        product_step(1, depth, r == 0, cols, x + r, c, w, ld, y + r);
 }
 
-void KERNEL(product)(int64_t rows, int64_t cols, int64_t k, const real *const *x, const real *w, int64_t ld,
-                     real *const *y) {
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t j = 0; j < cols; j++)
-            y[r][j] = 0;
+void KERNEL(add_product)(int64_t rows, int64_t cols, int64_t k, const real *const *x, const real *w, int64_t ld,
+                         real *const *y) {
     int64_t c = 0;
     for (; c + DEPTH <= k; c += DEPTH)
         product_steps(DEPTH, rows, cols, x, c, w + c * ld, ld, y);
@@ -64,51 +72,56 @@ void KERNEL(product)(int64_t rows, int64_t cols, int64_t k, const real *const *x
         product_steps(1, rows, cols, x, c, w + c * ld, ld, y);
 }
 
-/* rows x cols results at column j; rows and cols are constants at every call. */
-INLINE void transposed_block(int rows, int cols, int64_t k, const real *const *x, const real *w, int64_t ld,
-                             real *const *y, int64_t j) {
-    vec sum[ROWS][DEPTH];
+/* rows x cols results at column j; rows and cols are constants at every call. The sums across lanes are made for LANES
+ * results at a time. */
+INLINE void transposed_block(int rows, int cols, bool fetch, int64_t k, real scale, const real *const *x, const real *w,
+                             int64_t ld, real *const *y, int64_t j) {
+    vec sum[MOST_RESULTS + LANES];
     const real *row[ROWS];
-    for (int r = 0; r < rows; r++) {
+    int results = rows * cols, padded = (results + LANES - 1) / LANES * LANES;
+    for (int i = 0; i < padded; i++)
+        sum[i] = vec_all(0);
+    for (int r = 0; r < rows; r++)
         row[r] = x[r];
-        for (int d = 0; d < cols; d++)
-            sum[r][d] = vec_all(0);
-    }
     int64_t c = 0;
     for (; c + LANES <= k; c += LANES) {
-        vec loaded[DEPTH];
-        for (int d = 0; d < cols; d++)
-            loaded[d] = vec_load(w + d * ld + c);
-        for (int r = 0; r < rows; r++) {
-            vec factor = vec_load(row[r] + c);
-            for (int d = 0; d < cols; d++)
-                sum[r][d] = vec_fma(factor, loaded[d], sum[r][d]);
+        vec factor[ROWS];
+        for (int r = 0; r < rows; r++)
+            factor[r] = vec_load(row[r] + c);
+        for (int d = 0; d < cols; d++) {
+            vec loaded = vec_load(w + d * ld + c);
+            if (fetch)
+                __builtin_prefetch(w + (d + AHEAD) * ld + c);
+            for (int r = 0; r < rows; r++)
+                sum[r * cols + d] = vec_fma(factor[r], loaded, sum[r * cols + d]);
         }
     }
     for (int r = 0; r < rows && c < k; r++) {
         vec factor = vec_load_part(row[r] + c, k - c, 0);
         for (int d = 0; d < cols; d++)
-            sum[r][d] = vec_fma(factor, vec_load_part(w + d * ld + c, k - c, 0), sum[r][d]);
+            sum[r * cols + d] = vec_fma(factor, vec_load_part(w + d * ld + c, k - c, 0), sum[r * cols + d]);
     }
+    real result[MOST_RESULTS + LANES];
+    for (int i = 0; i < padded; i += LANES)
+        vec_store(result + i, scale * vec_sum_of_each(sum + i));
     for (int r = 0; r < rows; r++)
         for (int d = 0; d < cols; d++)
-            y[r][j + d] = vec_sum(sum[r][d]);
+            y[r][j + d] = result[r * cols + d];
 }
 
-INLINE void transposed_blocks(int cols, int64_t rows, int64_t k, const real *const *x, const real *w, int64_t ld,
-                              real *const *y, int64_t j) {
-    int64_t r = 0;
-    for (; r + ROWS <= rows; r += ROWS)
-        transposed_block(ROWS, cols, k, x + r, w, ld, y + r, j);
-    for (; r < rows; r++)
-        transposed_block(1, cols, k, x + r, w, ld, y + r, j);
-}
-
-void KERNEL(product_transposed)(int64_t rows, int64_t cols, int64_t k, const real *const *x, const real *w, int64_t ld,
-                                real *const *y) {
+void KERNEL(product_transposed)(int64_t rows, int64_t cols, int64_t k, real scale, const real *const *x, const real *w,
+                                int64_t ld, real *const *y) {
     int64_t j = 0;
-    for (; j + DEPTH <= cols; j += DEPTH)
-        transposed_blocks(DEPTH, rows, k, x, w + j * ld, ld, y, j);
+    for (; j + ALONE <= cols; j += ALONE) {
+        const real *strip = w + j * ld;
+        int64_t r = 0;
+        for (; r + ROWS <= rows; r += ROWS)
+            for (int d = 0; d < ALONE; d += DEPTH)
+                transposed_block(ROWS, DEPTH, r == 0, k, scale, x + r, strip + d * ld, ld, y + r, j + d);
+        for (; r < rows; r++)
+            transposed_block(1, ALONE, r == 0, k, scale, x + r, strip, ld, y + r, j);
+    }
     for (; j < cols; j++)
-        transposed_blocks(1, rows, k, x, w + j * ld, ld, y, j);
+        for (int64_t r = 0; r < rows; r++)
+            transposed_block(1, 1, false, k, scale, x + r, w + j * ld, ld, y + r, j);
 }

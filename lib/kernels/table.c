@@ -15,8 +15,7 @@ typedef REAL(attn_kernels) kernel_table;
         .exp = KERNEL_OF(exp, isa), .softmax_row = KERNEL_OF(softmax_row, isa),                                        \
         .softmax_tile = KERNEL_OF(softmax_tile, isa), .scale_rows = KERNEL_OF(scale_rows, isa),                        \
         .scaled = KERNEL_OF(scaled, isa), .transpose = KERNEL_OF(transpose, isa),                                      \
-        .all_finite = KERNEL_OF(all_finite, isa), .dot_rows = KERNEL_OF(dot_rows, isa),                                \
-        .weighted_rows = KERNEL_OF(weighted_rows, isa), .product = KERNEL_OF(product, isa),                            \
+        .all_finite = KERNEL_OF(all_finite, isa), .add_product = KERNEL_OF(add_product, isa),                          \
         .product_transposed = KERNEL_OF(product_transposed, isa), .add = KERNEL_OF(add, isa),                          \
         .softcap = KERNEL_OF(softcap, isa), .add_bias = KERNEL_OF(add_bias, isa),                                      \
         .add_alibi = KERNEL_OF(add_alibi, isa), .hide = KERNEL_OF(hide, isa), .sincos = KERNEL_OF(sincos, isa),        \

@@ -5,7 +5,6 @@
 #include <tgmath.h>
 
 #include "blas/blas.h"
-#include "sdpa/short.h"
 #include "sdpa/tile.h"
 
 /* The rows of a block while they go over the keys: `heads` query heads x `rows` queries, dense, heads outermost. */
@@ -95,12 +94,9 @@ static key_tile prepare_keys(const attn_call *call, const attn_task *task, const
 }
 
 /* s = scale Q K^T; exactly 0, without reading K, when the scale is 0. */
-static void scores(const attn_call *call, const query_block *block, const attn_head *arrays, const key_tile *keys,
-                   const attn_tile *tile) {
+static void scores(const attn_call *call, const attn_head *arrays, const key_tile *keys, const attn_tile *tile) {
     if (call->scale == 0)
         attn_tile_scores(call, arrays, tile);
-    else if (block->share.few_queries)
-        attn_short_scores(call, arrays, tile);
     else
         attn_gemm(false, !keys->transposed, tile->rows, tile->keys, call->plan->problem.head_dim, call->scale,
                   arrays->q + tile->row0 * arrays->q_row, arrays->q_row,
@@ -115,7 +111,7 @@ static void tile_step(const attn_call *call, const attn_task *task, const query_
     int64_t state = head * block->rows + tile->row0 - block->row0;
     real *o = block->o + state * v_dim;
     attn_head arrays = attn_head_at(call, task, block->head0 + head);
-    scores(call, block, &arrays, keys, tile);
+    scores(call, &arrays, keys, tile);
     attn_tile_edit(call, &arrays, &task->member, tile);
     if (block->cleaning)
         attn_tile_clean(call, &arrays, tile, block->clean, o, v_dim);
@@ -126,10 +122,7 @@ static void tile_step(const attn_call *call, const attn_task *task, const query_
     call->kernels->scale_rows(tile->rows, v_dim, o, v_dim, block->rescale + state);
     const real *v = block->cleaning ? block->clean : keys->v + (tile->key0 - keys->begin) * keys->v_row;
     int64_t v_row = block->cleaning ? v_dim : keys->v_row;
-    if (block->share.few_queries)
-        attn_short_combine(call, tile, v, v_row, o);
-    else
-        attn_gemm(false, false, tile->rows, v_dim, tile->keys, 1, tile->s, tile->ld, v, v_row, 1, o, v_dim);
+    attn_gemm(false, false, tile->rows, v_dim, tile->keys, 1, tile->s, tile->ld, v, v_row, 1, o, v_dim);
 }
 
 /* Rows of one head over the keys of a tile: nothing where all are hidden, in strips where some are, since a strip leaves
@@ -144,8 +137,7 @@ static void rows_step(const attn_call *call, const attn_task *task, const query_
         return;
     tile.key0 = begin;
     tile.keys = end - begin;
-    if (block->share.few_queries || tile.rows <= strip ||
-        attn_tile_visible(member, tile.row0, tile.rows, begin, end - begin)) {
+    if (tile.rows <= strip || attn_tile_visible(member, tile.row0, tile.rows, begin, end - begin)) {
         tile_step(call, task, block, head, keys, &tile);
         return;
     }
@@ -154,6 +146,41 @@ static void rows_step(const attn_call *call, const attn_task *task, const query_
         tile.rows = smaller(strip, rows_end - tile.row0);
         rows_step(call, task, block, head, keys, tile);
     }
+}
+
+/* The rows of all heads over the keys of a tile, by loops of our own: K and V are read once, the values of a row or of a
+ * few stay in registers. CBLAS has nothing to offer here. */
+static void few_queries_step(const attn_call *call, const attn_task *task, const query_block *block,
+                             const key_tile *keys, attn_tile tile) {
+    const attn_problem *p = &call->plan->problem;
+    int64_t rows = block->heads * block->rows;
+    const real *q[ATTN_FEW_ROWS], *weights[ATTN_FEW_ROWS];
+    real *s[ATTN_FEW_ROWS], *o[ATTN_FEW_ROWS];
+    for (int64_t i = 0; i < rows; i++) {
+        attn_head arrays = attn_head_at(call, task, block->head0 + i / block->rows);
+        q[i] = arrays.q + (block->row0 + i % block->rows) * arrays.q_row;
+        weights[i] = s[i] = block->s + i * tile.ld;
+        o[i] = block->o + i * p->v_dim;
+    }
+    tile.key0 = keys->begin;
+    tile.keys = keys->end - keys->begin;
+    if (call->scale != 0)
+        call->kernels->product_transposed(rows, tile.keys, p->head_dim, call->scale, q, keys->k, keys->k_row, s);
+    for (int64_t head = 0; head < block->heads; head++) {
+        attn_head arrays = attn_head_at(call, task, block->head0 + head);
+        tile.s = s[head * block->rows];
+        if (call->scale == 0)
+            attn_tile_scores(call, &arrays, &tile);
+        attn_tile_edit(call, &arrays, &task->member, &tile);
+        if (block->cleaning)
+            attn_tile_clean(call, &arrays, &tile, block->clean, o[head * block->rows], p->v_dim);
+    }
+    call->kernels->softmax_tile(rows, tile.keys, block->s, tile.ld, block->row_max, block->row_sum, block->rescale);
+    if (p->v_dim == 0)
+        return;
+    call->kernels->scale_rows(rows, p->v_dim, block->o, p->v_dim, block->rescale);
+    call->kernels->add_product(rows, p->v_dim, tile.keys, weights, block->cleaning ? block->clean : keys->v,
+                               block->cleaning ? p->v_dim : keys->v_row, o);
 }
 
 /* Takes the block over its visible keys. Tiles begin at multiples of their size, in rows and keys: where the block begins
@@ -175,6 +202,12 @@ static void go_over_keys(const attn_call *call, const attn_task *task, const que
         end = smaller((begin / tile_keys + 1) * tile_keys, seen.end);
         key_tile keys = prepare_keys(call, task, block, (attn_key_range){begin, end});
         attn_tile tile = {.s = block->s, .ld = smaller(tile_keys, call->plan->problem.kv_len)};
+        if (block->share.few_queries) {
+            tile.row0 = block->row0;
+            tile.rows = block->rows;
+            few_queries_step(call, task, block, &keys, tile);
+            continue;
+        }
         for (int64_t head = 0; head < block->heads; head++)
             for (int64_t i = 0; i < block->rows; i += tile_rows) {
                 tile.row0 = block->row0 + i;

@@ -47,7 +47,7 @@ attn_share attn_share_of(const attn_plan *plan, const attn_member *member) {
         int64_t room = share.heads * smaller(share.rows, plan->problem.q_len);
         share.rows = share.tile_rows = larger(member->q_len, 1);
         share.tile_keys = FEW_TILE_KEYS;
-        share.heads = smaller(group_of(&plan->problem), larger(room / share.rows, 1));
+        share.heads = smaller(group_of(&plan->problem), larger(smaller(room, ATTN_FEW_ROWS) / share.rows, 1));
     }
     return share;
 }
@@ -57,7 +57,8 @@ attn_share attn_share_of(const attn_plan *plan, const attn_member *member) {
 static void choose_blocks(attn_plan *plan) {
     const attn_problem *p = &plan->problem;
     int64_t group = group_of(p);
-    int64_t enough = (int64_t)plan->resources.threads * BLOCKS_PER_THREAD;
+    /* few queries wait for memory: the fewer pieces read a key the better */
+    int64_t enough = (int64_t)plan->resources.threads * (p->q_len <= FEW_QUERIES ? 1 : BLOCKS_PER_THREAD);
     int64_t members = attn_mul_saturated(p->batch, p->kv_heads);
     int64_t unit = plan->shape.rows;
     if (plan->engine != ATTN_ENGINE_FUSED) {
@@ -65,8 +66,10 @@ static void choose_blocks(attn_plan *plan) {
         plan->block_rows = plan->engine == ATTN_ENGINE_BLAS ? p->q_len : NAIVE_BLOCK_ROWS;
     } else {
         plan->block_rows = smaller(plan->shape.block_rows, blocks_of(p->q_len, unit) * unit);
-        plan->block_heads = p->q_len > 0 ? smaller(group, plan->shape.block_rows / p->q_len) : 1;
-        plan->block_heads = plan->block_heads < 1 ? 1 : plan->block_heads;
+        /* not more heads than a member with few queries may have in a piece of work */
+        plan->block_heads = larger(smaller(plan->shape.block_rows / larger(p->q_len, 1),
+                                           smaller(group, ATTN_FEW_ROWS / larger(smaller(p->q_len, FEW_KEYS), 1))),
+                                   1);
     }
     for (;;) {
         plan->tasks_per_head = attn_mul_saturated(blocks_of(group, plan->block_heads),
@@ -105,8 +108,9 @@ static void book_fused(attn_plan *plan, int64_t real_bytes) {
     const attn_problem *p = &plan->problem;
     const attn_tile_shape *shape = &plan->shape;
     int64_t few_rows = smaller(FEW_KEYS, p->q_len), few_keys = smaller(FEW_TILE_KEYS, p->kv_len);
-    int64_t scores = larger(smaller(shape->rows, p->q_len) * smaller(shape->keys, p->kv_len), few_rows * few_keys);
     int64_t rows = larger(plan->block_heads * smaller(plan->block_rows, p->q_len), few_rows);
+    int64_t scores = larger(smaller(shape->rows, p->q_len) * smaller(shape->keys, p->kv_len),
+                            smaller(rows, ATTN_FEW_ROWS) * few_keys);
     int64_t keys = smaller(larger(shape->keys, FEW_TILE_KEYS), p->kv_len);
     int64_t packed = shape->packed ? shape->keys : 0;
     attn_ledger *ledger = &plan->ledger;

@@ -81,6 +81,9 @@ typedef struct attn_pieces {
     int clean_values;              /* blas, fused: values with non-finite entries replaced by 0 */
 } attn_pieces;
 
+/* Rows of all heads that a piece of work with few queries has at most: those of four heads, if they are 32. */
+enum { ATTN_FEW_ROWS = 128 };
+
 /* The piece of work of fused for one member: `heads` query heads of one key head x at most `rows` queries. */
 typedef struct attn_share {
     bool few_queries; /* own loops in place of CBLAS products */

@@ -1,5 +1,5 @@
-/* Kernels over rows of a matrix: dot_rows, weighted_rows, product, product_transposed, scale_rows, scaled, transpose, all_finite,
- * add. Matrices are as large as their
+/* Kernels over rows of a matrix: add_product, product_transposed, scale_rows, scaled, transpose, all_finite, add. Matrices are as
+ * large as their rows reach, with NaN between the rows. */
  * rows reach, with NaN between the rows. */
 #include "kernel_test.h"
 
@@ -17,32 +17,6 @@ static real *matrix(int64_t rows, int64_t cols, int64_t ld, uint64_t stream) {
     return x;
 }
 
-static void test_dot_rows(void **state) {
-    const REAL(attn_kernels) *kernels = kernels_under_test(state);
-    for (int64_t dim = 0; dim <= LONGEST; dim++) {
-        int64_t keys = dim % 23, ld = dim + dim % 3;
-        real *q = normals(dim, 1, 1, 0), *k = matrix(keys, dim, ld, (uint64_t)dim + 2), *s = poisoned(keys);
-        real scale = (real)-0.37;
-        kernels->dot_rows(keys, dim, scale, q, k, ld, s);
-        for (int64_t j = 0; j < keys; j++) {
-            long double sum = 0, magnitude = 0;
-            for (int64_t c = 0; c < dim; c++) {
-                long double product = (long double)q[c] * k[j * ld + c];
-                sum += product;
-                magnitude += fabsl(product);
-            }
-            check_near("dot product", j, s[j], sum * scale,
-                       support_valgrind_factor(REAL_DTYPE) * REAL_EPS / 2 * ((double)dim / 2 + 4) * 0.37L * magnitude);
-            real alone; /* a row's bits do not depend on its place */
-            kernels->dot_rows(1, dim, scale, q, k + j * ld, ld, &alone);
-            assert_true(same_bits(&alone, s + j, 1));
-        }
-        free(q);
-        free(k);
-        free(s);
-    }
-}
-
 /* One term as the instruction set does it: rounded once with a fused multiply-add, twice without. */
 static real multiply_add(bool fused, real a, real b, real c) {
 #if ATTN_REAL_BITS == 32
@@ -50,27 +24,6 @@ static real multiply_add(bool fused, real a, real b, real c) {
 #else
     return fused ? fma(a, b, c) : a * b + c;
 #endif
-}
-
-static void test_weighted_rows(void **state) {
-    const REAL(attn_kernels) *kernels = kernels_under_test(state);
-    bool fused = *(const attn_isa *)*state != ATTN_ISA_GENERIC;
-    for (int64_t dim = 0; dim <= 2 * LONGEST; dim++) {
-        int64_t keys = dim % 19, ld = dim + dim % 3;
-        real *p = normals(keys, 1, 1, 0), *v = matrix(keys, dim, ld, (uint64_t)dim + 2), *o = normals(dim, 3, 1, 0);
-        real *wanted = copied(o, dim);
-        for (int64_t c = 0; c < dim; c++) {
-            for (int64_t j = 0; j < keys; j++) {
-                wanted[c] = multiply_add(fused, p[j], v[j * ld + c], wanted[c]);
-            }
-        }
-        kernels->weighted_rows(keys, dim, p, v, ld, o);
-        assert_true(same_bits(o, wanted, dim));
-        free(p);
-        free(v);
-        free(o);
-        free(wanted);
-    }
 }
 
 /* Row r of n rows that stand in any order, each `step` after another one. */
@@ -84,20 +37,20 @@ static void scatter(int64_t n, int64_t step, real *base, const real **x, real **
     }
 }
 
-static void test_product(void **state) {
+static void test_add_product(void **state) {
     const REAL(attn_kernels) *kernels = kernels_under_test(state);
     bool fused = *(const attn_isa *)*state != ATTN_ISA_GENERIC;
     for (int64_t cols = 0; cols <= LONGEST; cols++) {
         int64_t rows = cols % 7, k = cols * 5 % 23, ld = cols + cols % 3;
         const real *x[7];
         real *y[7], *from = normals(rows * k, 1, 1, 0), *w = matrix(k, cols, ld, (uint64_t)cols + 2);
-        real *to = poisoned(rows * cols);
+        real *to = normals(rows * cols, 3, 1, 0), *before = copied(to, rows * cols);
         scatter(rows, k, from, x, NULL);
         scatter(rows, cols, to, NULL, y);
-        kernels->product(rows, cols, k, x, w, ld, y);
+        kernels->add_product(rows, cols, k, x, w, ld, y);
         for (int64_t r = 0; r < rows; r++)
             for (int64_t j = 0; j < cols; j++) {
-                real wanted = 0;
+                real wanted = before[y[r] - to + j];
                 for (int64_t c = 0; c < k; c++)
                     wanted = multiply_add(fused, x[r][c], w[c * ld + j], wanted);
                 assert_true(same_bits(&y[r][j], &wanted, 1));
@@ -105,19 +58,21 @@ static void test_product(void **state) {
         free(from);
         free(w);
         free(to);
+        free(before);
     }
 }
 
 static void test_product_transposed(void **state) {
     const REAL(attn_kernels) *kernels = kernels_under_test(state);
     for (int64_t k = 0; k <= LONGEST; k++) {
-        int64_t rows = k % 7, cols = k * 5 % 23, ld = k + k % 3;
+        int64_t rows = k % 7, cols = k * 5 % 41, ld = k + k % 3;
+        real scale = (real)-0.37;
         const real *x[7];
         real *y[7], *from = normals(rows * k, 1, 1, 0), *w = matrix(cols, k, ld, (uint64_t)k + 2);
         real *to = poisoned(rows * cols);
         scatter(rows, k, from, x, NULL);
         scatter(rows, cols, to, NULL, y);
-        kernels->product_transposed(rows, cols, k, x, w, ld, y);
+        kernels->product_transposed(rows, cols, k, scale, x, w, ld, y);
         for (int64_t r = 0; r < rows; r++)
             for (int64_t j = 0; j < cols; j++) {
                 long double sum = 0, magnitude = 0;
@@ -126,10 +81,11 @@ static void test_product_transposed(void **state) {
                     sum += term;
                     magnitude += fabsl(term);
                 }
-                check_near("transposed product", j, y[r][j], sum,
-                           support_valgrind_factor(REAL_DTYPE) * REAL_EPS / 2 * ((double)k / 2 + 4) * magnitude);
+                check_near("transposed product", j, y[r][j], sum * scale,
+                           support_valgrind_factor(REAL_DTYPE) * REAL_EPS / 2 * ((double)k / 2 + 4) * 0.37L *
+                               magnitude);
                 real alone, *place = &alone; /* a result's bits depend on its row and column alone */
-                kernels->product_transposed(1, 1, k, &x[r], w + j * ld, ld, &place);
+                kernels->product_transposed(1, 1, k, scale, &x[r], w + j * ld, ld, &place);
                 assert_true(same_bits(&alone, &y[r][j], 1));
             }
         free(from);
@@ -255,9 +211,10 @@ static void test_add(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dot_rows), cmocka_unit_test(test_weighted_rows),      cmocka_unit_test(test_scale_rows),
-        cmocka_unit_test(test_scaled),   cmocka_unit_test(test_transpose),          cmocka_unit_test(test_all_finite),
-        cmocka_unit_test(test_product),  cmocka_unit_test(test_product_transposed), cmocka_unit_test(test_add),
+        cmocka_unit_test(test_scale_rows),  cmocka_unit_test(test_scaled),
+        cmocka_unit_test(test_transpose),   cmocka_unit_test(test_all_finite),
+        cmocka_unit_test(test_add_product), cmocka_unit_test(test_product_transposed),
+        cmocka_unit_test(test_add),
     };
     return run_for_every_isa("kernels rows", tests, sizeof tests / sizeof *tests);
 }
