@@ -304,8 +304,8 @@ static int print_verdict(const change *list, size_t count, int worse_groups, int
         significant += list[i].significant;
         worse += list[i].significant && list[i].log_ratio > log1p(bound);
     }
-    printf("\n%zu points in both, %zu changed beyond their spread, %d of them slower by more than %g %%", count,
-           significant, worse, 100 * bound);
+    printf("\n%zu point%s in both, %zu changed beyond their spread, %d of them slower by more than %g %%", count,
+           count == 1 ? "" : "s", significant, worse, 100 * bound);
     if (worse_groups)
         printf(", %d engine%s slower in the mean", worse_groups, worse_groups == 1 ? "" : "s");
     if (failures)

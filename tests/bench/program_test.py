@@ -608,12 +608,13 @@ class ProgramTest(unittest.TestCase):
     def test_sweep_over_a_shape_file(self):
         path = self.write_shapes("# Tiny model\n\none  h2q5k7d3,causal,br # the first\n\ttwo\tb2h4/2q1k9d8v5\r\nthree q3d4,want=weights")
         folder = os.path.join(os.path.dirname(path), "report")
-        done = run("sweep", "--shapes", path, "--engine", "cache,blas,fused", "--dtype", "f64", "--threads", "2", "--budget", "60",
+        done = run("sweep", "--shapes", path, "--engine", "cache,blas,fused", "--dtype", "f64", "--threads", "2", "--budget", "300",
                    "--json", "-", "--report", folder)
         self.assert_ends(done, 0)
         with open(os.path.join(folder, "report.html"), encoding="utf-8") as page:
             results = page.read().split("<h2>All results</h2>")[1]
             self.assertEqual(results.count("<td>tiny:"), 7 + 2)  # timed, refused
+        self.assertNotIn("warning", done.stderr)  # of gnuplot
         report = json.loads(done.stdout)
         found = {(r["shape"], r["problem"], r["engine"], r["dtype"], r["threads"]) for r in report["results"]}
         self.assertEqual(found, {(name, problem, engine, "f64", 2)
