@@ -159,7 +159,7 @@ static void test_empty(void **state) {
 
 /* ---- Statistics, with fixed seeds: they pass always or never ----------------------------------------------------- */
 
-enum { SAMPLES = 1 << 15 };
+enum { SAMPLES = 1 << 14 };
 
 static long double *sample(make_matrix *make, uint64_t stream) {
     real *x = poisoned(SAMPLES);
