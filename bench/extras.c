@@ -55,11 +55,11 @@ static double seconds_of(const sweep_plan *plan, const sweep_cell *cell) {
     return seconds;
 }
 
-/* The cells of one table that are run, lengths ascending; *end is the first cell of the next. */
+/* The cells of one table in the plan's first precision that are run, lengths ascending; *end is the first cell of the next. */
 static int cells_of(const sweep_plan *plan, int begin, int *end, sweep_cell **list) {
     int n = 0;
     for (*end = begin; *end < plan->count && sweep_cell_same_table(&plan->cell[begin], &plan->cell[*end]); ++*end)
-        if (!plan->cell[*end].left_out)
+        if (!plan->cell[*end].left_out && plan->cell[*end].dtype == plan->cell[0].dtype)
             list[n++] = &plan->cell[*end];
     return n;
 }
@@ -79,7 +79,7 @@ static void mark(sweep_plan *plan) {
     sweep_cell *list[LIST_MAX], *threads = NULL;
     for (int begin = 0, end; begin < plan->count; begin = end) {
         int n = cells_of(plan, begin, &end, list);
-        if (n == 0 || plan->cell[begin].dtype != plan->cell[0].dtype)
+        if (n == 0)
             continue;
         list[n / 2]->extras |= EXTRA_STAGES | EXTRA_COLD;
         int last = n - 1;
@@ -156,10 +156,17 @@ static void *add_item(void **list, size_t *count, size_t *capacity, size_t size)
     return (char *)*list + (*count)++ * size;
 }
 
+/* What failed is told with everything else that did. */
+static void keep_failure(const bench_result *r, result_list *list) {
+    bench_result copy = *r;
+    if (r->state == RESULT_FAILED)
+        *result_add(list) = copy;
+}
+
 void extras_run(extras *e, const sweep_plan *plan, const sweep_cell *cell, const bench_case *c,
-                const projection_oracle *oracle, uint64_t seed, const bench_result *like) {
-    int list[MOST_THREAD_COUNTS];
-    int counts = cell->extras & EXTRA_THREADS ? thread_counts(list, MOST_THREAD_COUNTS) : 0;
+                const projection_oracle *oracle, uint64_t seed, const bench_result *like, result_list *list) {
+    int threads[MOST_THREAD_COUNTS];
+    int counts = cell->extras & EXTRA_THREADS ? thread_counts(threads, MOST_THREAD_COUNTS) : 0;
     for (int id = 0; id < ENGINE_COUNT; id++) {
         if (!(plan->engines & ENGINE_BIT(id)))
             continue;
@@ -172,12 +179,16 @@ void extras_run(extras *e, const sweep_plan *plan, const sweep_cell *cell, const
             *(stage_times *)add_item((void **)&e->stage, &e->stages, &e->stage_capacity, sizeof t) = t;
         for (int i = 0; i < counts && !interrupted; i++) {
             bench_case other = *c;
-            other.threads = list[i];
-            measure_engine(&other, (engine_id)id, &settings, oracle, add_like(&e->threads, like));
+            other.threads = threads[i];
+            bench_result *r = add_like(&e->threads, like);
+            measure_engine(&other, (engine_id)id, &settings, oracle, r);
+            keep_failure(r, list);
         }
         if (cell->extras & EXTRA_COLD && !engine_is_loops((engine_id)id) && !interrupted) {
             settings.cold = true;
-            measure_engine(c, (engine_id)id, &settings, oracle, add_like(&e->cold, like));
+            bench_result *r = add_like(&e->cold, like);
+            measure_engine(c, (engine_id)id, &settings, oracle, r);
+            keep_failure(r, list);
         }
     }
 }

@@ -89,8 +89,9 @@ present = ''
 table_title(x) = kind eq 'sdpa' ? '"'.strcol('shape').(many_threads ? ', threads '.strcol('threads') : '').'"' : \
                  '"d_model '.strcol('d_model').(many_heads ? ', heads '.strcol('heads') : ''). \
                  (many_batches ? ', batch '.strcol('batch') : '').(many_threads ? ', threads '.strcol('threads') : '').'"'
-note_table(s) = (lacks(tables, s) ? (tables = tables.' '.s, table_titles = table_titles.' '.table_title(0)) : tables)
-note_double(s) = (lacks(double_tables, s) \
+most_tables = 40 # more make no picture
+note_table(s) = (lacks(tables, s) && words(tables) < most_tables ? (tables = tables.' '.s, table_titles = table_titles.' '.table_title(0)) : tables)
+note_double(s) = (lacks(double_tables, s) && words(double_tables) < most_tables \
                       ? (double_tables = double_tables.' '.s, double_titles = double_titles.' '.table_title(0)) : s)
 note_engine(s) = (lacks(present, s) ? (present = present.' '.s) : present)
 stats 'results.csv' using (chain(dtype) ? strlen(note_table(table(0)).note_engine(strcol('engine'))) : 0) nooutput
@@ -234,7 +235,7 @@ do for [picture in pictures] {
                      title word(titles, e), \
                  keyentry with lines lc rgb '#555555' lw 2 dt 4 title 'the arguments themselves', \
                  for [once=1:(limit > 0 ? 1 : 0)] keyentry with lines dt 2 lw 2 lc rgb '#000000' \
-                     title 'memory of this machine'
+                     title 'memory available'
             @end
         }
     }

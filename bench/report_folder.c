@@ -2,6 +2,7 @@
 #include "report_folder.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -141,6 +142,10 @@ static int run_gnuplot(const char *folder, const char *picture, const report_inp
              input->where->available);
     pid_t child = fork();
     if (child == 0) {
+        /* It warns of every engine that a file has no points of. */
+        int nowhere = open("/dev/null", O_WRONLY);
+        if (nowhere >= 0)
+            dup2(nowhere, STDERR_FILENO);
         if (chdir(folder) == 0)
             execlp("gnuplot", "gnuplot", "-e", settings, "plot.gp", (char *)NULL);
         _exit(NOT_FOUND);
@@ -171,7 +176,8 @@ static bool draw(const char *folder, const report_input *input, FILE *out) {
         if (status != NOT_FOUND)
             status = run_gnuplot(folder, p->name, input);
         if (status != 0 && status != NOT_FOUND) {
-            fprintf(stderr, "attn-bench: gnuplot could not draw %s\n", p->name);
+            fprintf(stderr, "attn-bench: gnuplot could not draw %s; gnuplot plot.gp in %s tells why\n", p->name,
+                    folder);
             drawn = false;
         }
     }

@@ -281,7 +281,7 @@ static void print_reason(const result_list *list, size_t first, FILE *out) {
 
 void report_notes(const result_list *list, FILE *out) {
     bool sampled = false;
-    int timed = 0, doubtful = 0;
+    int timed = 0, doubtful = 0, idle = 0;
     fputc('\n', out);
     for (size_t i = 0; i < list->count; i++) {
         const bench_result *r = &list->item[i];
@@ -289,12 +289,18 @@ void report_notes(const result_list *list, FILE *out) {
             timed++;
             sampled |= r->sampled;
             doubtful += result_is_doubtful(r);
+            idle += r->threads > 1 && result_threads_busy(r) < 0.75 * r->threads;
         } else if (!reason_seen_before(list, i)) {
             print_reason(list, i, out);
         }
     }
     if (sampled)
         fputs("~ timed on a sample of query rows and scaled up by floating-point operations\n", out);
+    if (idle)
+        fprintf(out,
+                "%d of %d figures kept fewer than three quarters of the threads asked for at work: too little work, or "
+                "processors taken by others\n",
+                idle, timed);
     if (doubtful)
         fprintf(out,
                 "? not to be trusted: timed fewer than %d times, or a spread above 10 %% because something else used "

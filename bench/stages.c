@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "interrupt.h"
 #include "stage_clock.h"
 #include "timing.h"
 
@@ -24,7 +25,10 @@ static const int fewest_runs = 2;
 
 /* Milliseconds of the best run of one stage; below 0 when it gave up. */
 static double best_ms(engine_run *run, bool (*part)(void *)) {
-    timing_goal goal = {.floor_seconds = run_seconds, .min_samples = fewest_runs, .max_samples = TIMING_MAX_SAMPLES};
+    timing_goal goal = {.floor_seconds = run_seconds,
+                        .min_samples = fewest_runs,
+                        .max_samples = TIMING_MAX_SAMPLES,
+                        .enough = interrupt_requested};
     timing_stats stats;
     return timing_measure(part, run, &goal, &stats) ? 1e3 * stats.best : -1;
 }

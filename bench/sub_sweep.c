@@ -229,7 +229,7 @@ static void run_extras(sweep *s, const sweep_cell *cell, const bench_case *c, co
     name_step(cell, "for the report:", step, sizeof step);
     progress_show(&s->bar, step);
     bench_result like = s->list.item[s->list.count - 1];
-    extras_run(&s->more, &s->plan, cell, c, oracle, s->options->seed, &like);
+    extras_run(&s->more, &s->plan, cell, c, oracle, s->options->seed, &like, &s->list);
     progress_step(&s->bar, cell->extra_seconds);
 }
 
