@@ -17,6 +17,7 @@ typedef REAL(attn_kernels) attn_kernels;
 #define attn_clear_rows REAL(attn_clear_rows)
 #define attn_arrays_of REAL(attn_arrays_of)
 #define attn_naive_task REAL(attn_naive_task)
+#define attn_naive_rows REAL(attn_naive_rows)
 #define attn_blas_task REAL(attn_blas_task)
 #define attn_fused_task REAL(attn_fused_task)
 
@@ -69,5 +70,9 @@ void attn_clear_rows(const attn_call *call, const attn_head *head, int64_t row0,
 void attn_naive_task(const attn_call *call, int worker, const attn_task *task);
 void attn_blas_task(const attn_call *call, int worker, const attn_task *task);
 void attn_fused_task(const attn_call *call, int worker, const attn_task *task);
+
+/* Rows row0 .. row0+rows-1 of one head by the plain loops, with room for kv_len keys and scores. */
+void attn_naive_rows(const attn_call *call, const attn_task *task, int64_t q_head, int64_t row0, int64_t rows,
+                     int64_t *keys, real *s);
 
 #endif

@@ -290,10 +290,19 @@ void attn_fused_task(const attn_call *call, int worker, const attn_task *task) {
     int64_t head0 = task->share / blocks * share.heads;
     if (head0 >= attn_group(call))
         return;
+    int64_t heads = smaller(share.heads, attn_group(call) - head0);
+    head0 += task->kv_head * attn_group(call);
+    if (share.tiny) {
+        for (int64_t head = head0; head < head0 + heads; head++)
+            attn_naive_rows(call, task, head, 0, member->q_rows,
+                            attn_ledger_grant(&plan->ledger, call->workspace, plan->pieces.keys, worker),
+                            attn_ledger_grant(&plan->ledger, call->workspace, plan->pieces.scores, worker));
+        return;
+    }
     query_block block = block_with_workspace(call, worker);
     block.share = share;
-    block.head0 = task->kv_head * attn_group(call) + head0;
-    block.heads = smaller(share.heads, attn_group(call) - head0);
+    block.head0 = head0;
+    block.heads = heads;
     block.row0 = (blocks - 1 - task->share % blocks) * share.rows;
     /* rows of the buffer, then those of them that are valid; either may be none */
     int64_t buffer_end =

@@ -198,19 +198,11 @@ static void absent_row(const naive_row *row, bool in_buffer) {
         attn_clear_rows(row->call, row->head, row->i, 1);
 }
 
-void attn_naive_task(const attn_call *call, int worker, const attn_task *task) {
-    const attn_plan *plan = call->plan;
-    int64_t group = attn_group(call);
-    attn_head head = attn_head_at(call, task, task->kv_head * group + task->share % group);
-    naive_row row = {
-        .call = call,
-        .head = &head,
-        .member = &task->member,
-        .keys = attn_ledger_grant(&plan->ledger, call->workspace, plan->pieces.keys, worker),
-        .s = attn_ledger_grant(&plan->ledger, call->workspace, plan->pieces.scores, worker),
-    };
-    int64_t row0 = task->share / group * plan->block_rows;
-    for (row.i = row0; row.i < row0 + plan->block_rows && row.i < plan->problem.q_len; row.i++) {
+void attn_naive_rows(const attn_call *call, const attn_task *task, int64_t q_head, int64_t row0, int64_t rows,
+                     int64_t *keys, real *s) {
+    attn_head head = attn_head_at(call, task, q_head);
+    naive_row row = {.call = call, .head = &head, .member = &task->member, .keys = keys, .s = s};
+    for (row.i = row0; row.i < row0 + rows; row.i++) {
         if (row.i >= task->member.q_len) {
             absent_row(&row, row.i < task->member.q_rows);
             continue;
@@ -218,4 +210,15 @@ void attn_naive_task(const attn_call *call, int worker, const attn_task *task) {
         score_keys(&row);
         combine(&row);
     }
+}
+
+void attn_naive_task(const attn_call *call, int worker, const attn_task *task) {
+    const attn_plan *plan = call->plan;
+    int64_t group = attn_group(call);
+    int64_t row0 = task->share / group * plan->block_rows;
+    int64_t left = plan->problem.q_len - row0;
+    attn_naive_rows(call, task, task->kv_head * group + task->share % group, row0,
+                    left < plan->block_rows ? left : plan->block_rows,
+                    attn_ledger_grant(&plan->ledger, call->workspace, plan->pieces.keys, worker),
+                    attn_ledger_grant(&plan->ledger, call->workspace, plan->pieces.scores, worker));
 }

@@ -11,6 +11,7 @@
 #include "sdpa/plan.h"
 
 enum {
+    TINY = 256,            /* queries x keys x head size, up to which the plain loops are ahead of everything */
     FEW_QUERIES = 8,       /* up to here own loops are as fast as a product: both wait for K and V */
     FEW_KEYS = 32,         /* up to 32 x 32 scores the calls cost more than the products */
     FEW_TILE_KEYS = 256,   /* K and V of a tile stay in a second-level cache of 512 KiB at head size 128 in float */
@@ -43,6 +44,9 @@ attn_share attn_share_of(const attn_plan *plan, const attn_member *member) {
         .tile_rows = plan->shape.rows,
         .tile_keys = plan->shape.keys,
     };
+    const attn_problem *p = &plan->problem;
+    int64_t pairs = attn_mul_saturated(member->q_len, member->kv_len);
+    share.tiny = share.few_queries && attn_mul_saturated(pairs, larger(larger(p->head_dim, p->v_dim), 1)) <= TINY;
     if (share.few_queries) {
         int64_t room = share.heads * smaller(share.rows, plan->problem.q_len);
         share.rows = share.tile_rows = larger(member->q_len, 1);
@@ -115,6 +119,8 @@ static void book_fused(attn_plan *plan, int64_t real_bytes) {
     int64_t packed = shape->packed ? shape->keys : 0;
     attn_ledger *ledger = &plan->ledger;
     plan->pieces.scores = attn_ledger_book(ledger, "scores of a tile", scores, real_bytes, plan->workers);
+    plan->pieces.keys = attn_ledger_book(ledger, "visible keys of a row of few scores", smaller(TINY, p->kv_len),
+                                         sizeof(int64_t), plan->workers);
     plan->pieces.packed_keys = attn_ledger_book(ledger, "keys of a tile, transposed",
                                                 attn_mul_saturated(packed, p->head_dim), real_bytes, plan->workers);
     plan->pieces.packed_values = attn_ledger_book(ledger, "values of a tile, dense",
@@ -283,7 +289,9 @@ static void describe_fused(const attn_plan *plan, bounded_text *out) {
     const attn_problem *p = &plan->problem;
     attn_member longest = attn_member_of(p, 0, &(attn_lengths){0});
     attn_share share = attn_share_of(plan, &longest);
-    if (!share.few_queries)
+    if (share.tiny)
+        add_text(out, "path: plain loops (q_len x kv_len x head size at most %d)\n", TINY);
+    else if (!share.few_queries)
         add_text(out, "path: tiles, one CBLAS product each way (q_len above %d)\n", FEW_QUERIES);
     else if (p->q_len <= FEW_QUERIES)
         add_text(out, "path: few queries, own loops (q_len at most %d)\n", FEW_QUERIES);

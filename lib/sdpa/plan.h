@@ -72,7 +72,7 @@ attn_member attn_member_of(const attn_problem *problem, int64_t b, const attn_le
 
 /* The piece numbers of an engine's workspace in the plan's ledger; one copy per worker. */
 typedef struct attn_pieces {
-    int keys;                      /* naive: the numbers of a row's visible keys */
+    int keys;                      /* naive, tiny members of fused: the numbers of a row's visible keys */
     int scores;                    /* naive: a row; blas: a head; fused: a tile */
     int packed_keys;               /* fused: K of a tile, transposed */
     int packed_values;             /* fused: V of a tile, dense */
@@ -86,6 +86,7 @@ enum { ATTN_FEW_ROWS = 128 };
 
 /* The piece of work of fused for one member: `heads` query heads of one key head x at most `rows` queries. */
 typedef struct attn_share {
+    bool tiny;        /* plain loops: even preparing tiles would take longer */
     bool few_queries; /* own loops in place of CBLAS products */
     int64_t heads, rows;
     int64_t tile_rows, tile_keys;
