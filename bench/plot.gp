@@ -271,6 +271,7 @@ do for [picture in pictures] {
                      using (chain(dtype) && strcol('engine') eq word(engines, e) ? intensity(0) : NaN):'gflops' \
                      with points lc rgb colour[e] pt shape[e]
             @legend
+            set key samplen 5
             plot -1 notitle, keyentry with lines lw 2 lc rgb '#555555' \
                      title sprintf('roof, smallest problem read at %.0f GB/s', fast), \
                  keyentry with lines lw 2 dt 4 lc rgb '#555555' title sprintf('roof, largest problem read at %.0f GB/s', slow), \

@@ -30,7 +30,8 @@ void report_summary(const result_list *list, FILE *out);
 void report_bars(const result_list *list, FILE *out);
 
 /* The case of the words and bars, as the entry of its fused run; NULL when there is none. Largest case that naive, blas
- * and fused have in common, each timed often enough; one whose figures are to be trusted, if there is one. */
+ * and fused have in common, in the first
+ * precision of the list, each timed often enough; one whose figures are to be trusted, if there is one. */
 const bench_result *report_largest_common(const result_list *list);
 
 /* FILE "-" is standard output. False with a message on stderr when it cannot be written. more: NULL = none. */

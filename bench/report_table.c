@@ -330,7 +330,7 @@ const bench_result *report_largest_common(const result_list *list) {
     bool best_is_doubtful = true, doubtful;
     for (size_t i = 0; i < list->count; i++) {
         const bench_result *r = &list->item[i];
-        if (!is_common(list, r, &doubtful) || (doubtful && !best_is_doubtful))
+        if (r->dtype != list->item[0].dtype || !is_common(list, r, &doubtful) || (doubtful && !best_is_doubtful))
             continue;
         if (!best || r->flops > best->flops || (best_is_doubtful && !doubtful)) {
             best = r;
