@@ -300,7 +300,7 @@ static void place_rows(attn_layer_plan *plan, attn_problem *p, int64_t real_byte
 static attn_status prepare_rotary(attn_layer_plan *plan, const attn_problem *p) {
     attn_rotary *r = &plan->rotary;
     if (plan->layer.rotary == NULL)
-        return attn_fail(ATTN_ERR_NULL, "rotary is NULL with ATTN_LAYER_HAS_ROTARY");
+        return attn_fail(ATTN_ERR_NULL, "ATTN_LAYER_HAS_ROTARY is set, but rotary is NULL");
     ATTN_TRY(attn_read_rotary(plan->layer.rotary, r));
     r->struct_size = sizeof *r;
     r->batch = r->heads = 1;

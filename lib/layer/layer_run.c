@@ -75,7 +75,7 @@ static attn_status check_cache(const layer_call *call) {
     if (!has(call, ATTN_LAYER_HAS_CACHE))
         return ATTN_OK;
     if (cache == NULL)
-        return attn_fail(ATTN_ERR_NULL, "cache is NULL with ATTN_LAYER_HAS_CACHE");
+        return attn_fail(ATTN_ERR_NULL, "ATTN_LAYER_HAS_CACHE is set, but cache is NULL");
     ATTN_TRY(attn_check_cache_dtype(cache, REAL_DTYPE));
     const attn_problem *p = &call->plan->attention.problem;
     const attn_cache_sizes *s = &cache->sizes;

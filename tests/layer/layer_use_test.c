@@ -309,7 +309,7 @@ static void test_bad_strides(void **state) {
 static void test_bad_pointers(void **state) {
     (void)state;
     REFUSED(SELF, ATTN_ERR_NULL, "attention is NULL", layer->attention = NULL);
-    REFUSED(CACHED, ATTN_ERR_NULL, "rotary is NULL with ATTN_LAYER_HAS_ROTARY", layer->rotary = NULL);
+    REFUSED(CACHED, ATTN_ERR_NULL, "ATTN_LAYER_HAS_ROTARY is set, but rotary is NULL", layer->rotary = NULL);
     REFUSED(SELF, ATTN_ERR_NULL, "x is NULL", args->x = NULL);
     REFUSED(CROSS, ATTN_ERR_NULL, "context is NULL", args->context = NULL);
     REFUSED(SELF, ATTN_ERR_NULL, "w_q is NULL", args->w_q = NULL);
@@ -318,7 +318,7 @@ static void test_bad_pointers(void **state) {
     REFUSED(SELF, ATTN_ERR_NULL, "w_o is NULL", args->w_o = NULL);
     REFUSED(PACKED_CROSS, ATTN_ERR_NULL, "w_k is NULL", args->w_k = NULL);
     REFUSED(SELF, ATTN_ERR_NULL, "y is NULL", args->y = NULL);
-    REFUSED(CACHED, ATTN_ERR_NULL, "cache is NULL with ATTN_LAYER_HAS_CACHE", args->cache = NULL);
+    REFUSED(CACHED, ATTN_ERR_NULL, "ATTN_LAYER_HAS_CACHE is set, but cache is NULL", args->cache = NULL);
     REFUSED(SELF, ATTN_ERR_FLAG, "context is given without ATTN_LAYER_CROSS", args->context = args->x);
     REFUSED(CACHED, ATTN_ERR_FLAG, "cache is given without ATTN_LAYER_HAS_CACHE",
             layer->flags &= ~ATTN_LAYER_HAS_CACHE);
