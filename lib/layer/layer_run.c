@@ -396,11 +396,9 @@ static attn_status turn(const layer_call *call, bool run) {
 static void store_keys(const layer_call *call) {
     const attn_layer_plan *plan = call->plan;
     const attn_problem *p = &plan->attention.problem;
+    const attn_strides k = {plan->k.batch, p->head_dim, plan->k.row}, v = {plan->v.batch, p->v_dim, plan->v.row};
     if (call->args.cache != NULL)
-        REAL(attn_cache_store_all)
-        (call->args.cache, plan->new_keys, call->new_keys, call->k,
-         (attn_strides){plan->k.batch, p->head_dim, plan->k.row}, call->v,
-         (attn_strides){plan->v.batch, p->v_dim, plan->v.row});
+        REAL(attn_cache_store_all)(call->args.cache, plan->new_keys, call->new_keys, call->k, k, call->v, v);
 }
 
 static void count_keys(const layer_call *call) {
