@@ -286,7 +286,7 @@ static void add_heads(growing *g, dice *d, const drawn_sizes *s) {
 }
 
 /* How many; an argument of the program says otherwise. */
-static uint64_t problems = 200;
+static uint64_t problems = 60;
 
 static void test_random(void **state) {
     (void)state;

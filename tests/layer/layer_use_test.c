@@ -9,10 +9,10 @@
 
 /* Enough work for several threads in every stage, several blocks of rows and columns. */
 static const char *const large_layers[] = {
-    "layer d80h6/2s32o530,bias,packed,rope=half b2q300,causal,qlens=300:257",
-    "layer d80h6/2s32o530,outin,rope=pairs,cache=700,past=400 b3q290,causal,br,qlens=290:7:1",
-    "layer d560h4/2s160c90o530,bias b3q5k70",
-    "layer d64h4,bias,packed,rope=half b3q270,causal,ragged=270:1:33/270:1:33",
+    "layer d24h2/1s8o530,bias,packed,rope=half b2q270,causal,qlens=270:257",
+    "layer d24h2/1s8o530,outin,rope=pairs,cache=320,past=40 b3q270,causal,br,qlens=270:7:1",
+    "layer d560h2/1s16c40o530,bias b2q5k37",
+    "layer d16h2,bias,packed,rope=half b3q270,causal,ragged=270:1:33/270:1:33",
 };
 
 static void test_threads(void **state) {
