@@ -14,7 +14,8 @@
 enum {
     BLOCK_ROWS = 1024,     /* most rows of a call of gemm, which packs its part of B anew */
     BLOCK_COLS = 512,      /* most columns, for which it packs its part of A anew; fewer give more threads work */
-    NARROW_ROWS = 256,     /* most rows where the columns are not cut, so that rows give several threads work */
+    NARROW_ROWS = 256,     /* most rows where BLOCK_COLS hold all columns, so that rows give several threads work */
+    MEDIUM_ROWS = 512,     /* most rows where twice as many do, which are not cut then: halves are slower */
     FEW_ROWS = 32,         /* members of up to this many rows take the loops */
     STRIP_ROWS = 64,       /* most rows that share one reading of the matrix */
     STRIP_COLS_MAX = 1024, /* columns of a task of the loops: long pieces of rows come faster from memory */
@@ -156,6 +157,14 @@ static void compute_tasks(void *argument, int worker) {
     }
 }
 
+static attn_blocks cut_blocks(const attn_product *p) {
+    if (p->n <= BLOCK_COLS)
+        return attn_cut(p->members, p->m, p->n, NARROW_ROWS, BLOCK_COLS);
+    if (p->n <= 2 * BLOCK_COLS)
+        return attn_cut(p->members, p->m, p->n, MEDIUM_ROWS, 2 * BLOCK_COLS);
+    return attn_cut(p->members, p->m, p->n, BLOCK_ROWS, BLOCK_COLS);
+}
+
 /* Strips may follow the number of threads: in the loops a result's bits depend on its own row and column alone. */
 static product_part cut_product(const attn_product *p, int threads) {
     product_part part = {.product = p};
@@ -166,7 +175,7 @@ static product_part cut_product(const attn_product *p, int threads) {
         any_many |= !few;
     }
     if (any_many)
-        part.blocks = attn_cut(p->members, p->m, p->n, p->n > BLOCK_COLS ? BLOCK_ROWS : NARROW_ROWS, BLOCK_COLS);
+        part.blocks = cut_blocks(p);
     if (any_few && p->n > 0) {
         int64_t cols = p->n / threads + (p->n % threads != 0);
         cols = cols < STRIP_COLS_MIN ? STRIP_COLS_MIN : attn_smaller(cols, STRIP_COLS_MAX);

@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-/* Distinct primes, over the edges of the blocks (256 rows, or 1024 of 512 columns) and of the strips that members of few
+/* Distinct primes, over the edges of the blocks (256 rows, 512 from 513 columns on, 1024 rows of 512
+ * columns from 1025 on) and of the strips that members of few
  * rows take (32 rows, 256 columns, 64 rows of all members) as well. */
 static void test_project(void **state) {
     (void)state;
@@ -12,7 +13,8 @@ static void test_project(void **state) {
     (void)check_project(2, 13, 37, 17, 3, true);
     (void)check_project(1, 263, 31, 29, 1, true);
     (void)check_project(2, 5, 19, 523, 2, true);
-    (void)check_project(1, 1031, 3, 523, 0, false);
+    (void)check_project(1, 521, 3, 523, 0, false);
+    (void)check_project(1, 1031, 3, 1033, 0, false);
     (void)check_project(1, 31, 7, 1031, 0, true);
     (void)check_project(1, 37, 7, 1031, 2, true);
     (void)check_project(71, 1, 13, 11, 1, true);
