@@ -324,17 +324,20 @@ length %s', strcol('d_model'), strcol('heads'), strcol('len')))) nooutput
         upto(k) = 100/total(0)*(column('ms_project') + (k > 1 ? column('ms_scores') : 0) + \
                   (k > 2 ? column('ms_softmax') : 0) + (k > 3 ? column('ms_combine') : 0) + \
                   (k > 4 ? column('ms_rest') : 0))
-        place(s) = words(engines[1:strstrt(engines, s)])
+        shown = ''
+        do for [e=1:5] { if (has(e)) { shown = shown.word(engines, e).' ' } }
+        place(s) = words(shown[1:strstrt(shown, s)])
         headline = sprintf('Share of the time per stage, %s, %s, from instrumented runs', precision, \
                            at_work)
         discard = sheet(words(cases), 1)
         do for [format in 'svg png'] {
             @begin
             set ylabel 'share of the time (%)'
-            set xrange [0.4 : 4.6 + has(5)]
+            set xrange [0.4 : words(shown) + 0.6]
             set yrange [0 : 105]
             set ytics 0, 20, 100
-            set xtics ('naive' 1, 'cache' 2, 'blas' 3, 'fused' 4, 'auto' 5) scale 0
+            set xtics scale 0 ()
+            do for [e=1:words(shown)] { set xtics add (word(shown, e) e) }
             set style fill solid 1 border lc rgb '#ffffff'
             set boxwidth 0.7
             do for [i=1:words(cases)] {

@@ -263,7 +263,8 @@ static void put_cold(FILE *out, const report_input *in) {
     const result_list *cold = &in->more->cold;
     const bench_result *last = NULL;
     bool shapes = has_shapes(cold);
-    if (cold->count == 0)
+    /* With --cold there is nothing hot to compare with. */
+    if (cold->count == 0 || in->list->item[0].cold)
         return;
     fputs("<h2>Hot and cold caches</h2>\n<p>Hot: runs follow each other, as everywhere else here. Cold: arguments and "
           "workspace were put out of all caches before each run. Slower = cold median / hot median.</p>\n",

@@ -351,10 +351,27 @@ static const bench_result *largest_speed_up(const result_list *list) {
     return best;
 }
 
+/* True when a point of the chain was timed with naive, blas and fused, however often. */
+static bool compares_loops_and_blas(const result_list *list) {
+    for (size_t i = 0; i < list->count; i++) {
+        const bench_result *r = &list->item[i];
+        if (r->state == RESULT_TIMED && r->chain && strcmp(r->engine, "fused") == 0 &&
+            result_of_engine(list, r, "naive") && result_of_engine(list, r, "blas"))
+            return true;
+    }
+    return false;
+}
+
 void report_summary(const result_list *list, FILE *out) {
     const bench_result *fused = report_largest_common(list);
-    if (!fused)
+    if (!fused) {
+        if (compares_loops_and_blas(list))
+            fprintf(
+                out,
+                "\nNo point was timed %d times with each of naive, blas and fused: a larger --budget gives words.\n",
+                RESULT_FEWEST_REPEATS);
         return;
+    }
     const bench_result *naive = repeated(list, fused, "naive"), *blas = repeated(list, fused, "blas");
     const bench_result *cache = repeated(list, fused, "cache"), *top = largest_speed_up(list);
     char a[FIGURE_SIZE], b[FIGURE_SIZE], c[FIGURE_SIZE], d[FIGURE_SIZE], threads[24];
