@@ -273,8 +273,8 @@ do for [picture in pictures] {
             @legend
             set key samplen 5
             plot -1 notitle, keyentry with lines lw 2 lc rgb '#555555' \
-                     title sprintf('roof, smallest problem read at %.0f GB/s', fast), \
-                 keyentry with lines lw 2 dt 4 lc rgb '#555555' title sprintf('roof, largest problem read at %.0f GB/s', slow), \
+                     title sprintf('roof, fastest reading: %.0f GB/s', fast), \
+                 keyentry with lines lw 2 dt 4 lc rgb '#555555' title sprintf('roof, slowest reading: %.0f GB/s', slow), \
                  keyentry with lines lw 1 dt 2 lc rgb '#000000' title 'best BLAS product', \
                  for [r=1:words(run)] for [e=nth(r):nth(r)] keyentry with points lc rgb colour[e] pt shape[e] \
                      title word(titles, e)
