@@ -148,12 +148,12 @@ static attn_extent rows_extent(const attn_layer_plan *plan, int64_t rows, int64_
 }
 
 attn_extent attn_layer_extent(const attn_layer_plan *plan, int array, const void *address) {
-    static const char *const names[] = {"x",   "context", "w_q", "w_k", "w_v",    "w_o", "b_q",
-                                        "b_k", "b_v",     "b_o", "ids", "kv_ids", "y"};
+    static const char *const names[] = {"x",   "context", "w_q", "w_k",    "w_v",     "w_o",   "b_q", "b_k",
+                                        "b_v", "b_o",     "ids", "kv_ids", "cosines", "sines", "y"};
     const attn_problem *p = &plan->attention.problem;
     const attn_layer *l = &plan->layer;
     bool cross = attn_layer_has(plan, ATTN_LAYER_CROSS);
-    bool ids = attn_layer_has(plan, ATTN_LAYER_HAS_ROTARY) && (plan->rotary.flags & ATTN_ROTARY_HAS_IDS) != 0;
+    uint64_t rotary = attn_layer_has(plan, ATTN_LAYER_HAS_ROTARY) ? plan->rotary.flags : 0;
     attn_extent e = {.dims = 1};
     int64_t element_bytes = plan->attention.dtype == ATTN_F32 ? sizeof(float) : sizeof(double);
     switch (array) {
@@ -182,13 +182,19 @@ attn_extent attn_layer_extent(const attn_layer_plan *plan, int array, const void
     case ATTN_LAYER_IDS:
     case ATTN_LAYER_KV_IDS:
         element_bytes = sizeof(int64_t);
-        if (ids && (array == ATTN_LAYER_IDS || cross)) {
+        if ((rotary & ATTN_ROTARY_HAS_IDS) != 0 && (array == ATTN_LAYER_IDS || cross)) {
             bool own = array == ATTN_LAYER_IDS;
             int64_t rows = own ? p->q_len : plan->new_keys, total = own ? p->total_q : p->total_kv;
             bool ragged = attn_layer_ragged(plan);
             e = attn_extent_heads(NULL, NULL, ragged ? 1 : p->batch, 1, 1, ragged ? total : rows,
                                   (attn_strides){.batch = ragged ? 0 : plan->rotary.ids_batch}, 1);
         }
+        break;
+    case ATTN_LAYER_COSINES:
+    case ATTN_LAYER_SINES:
+        if ((rotary & ATTN_ROTARY_HAS_TABLES) != 0)
+            e = attn_extent_heads(NULL, NULL, p->batch, 1, plan->rotary.table_rows, plan->rotary.rotary_dim / 2,
+                                  (attn_strides){.batch = plan->rotary.table_batch, .row = plan->rotary.table_row}, 1);
         break;
     default:
         e = rows_extent(plan, p->q_len, p->total_q, l->d_out, l->y_batch, l->y_row);

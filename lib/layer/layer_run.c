@@ -119,8 +119,9 @@ typedef struct layer_extents {
 
 static layer_extents extents_of(const layer_call *call) {
     const layer_args *a = &call->args;
-    const void *const addresses[ATTN_LAYER_ARRAYS] = {a->x,   a->context, a->w_q, a->w_k, a->w_v,    a->w_o, a->b_q,
-                                                      a->b_k, a->b_v,     a->b_o, a->ids, a->kv_ids, a->y};
+    const void *const addresses[ATTN_LAYER_ARRAYS] = {a->x,   a->context, a->w_q,     a->w_k,   a->w_v,
+                                                      a->w_o, a->b_q,     a->b_k,     a->b_v,   a->b_o,
+                                                      a->ids, a->kv_ids,  a->cosines, a->sines, a->y};
     layer_extents extents;
     for (int array = 0; array < ATTN_LAYER_ARRAYS; array++)
         extents.at[array] = attn_layer_extent(call->plan, array, addresses[array]);
@@ -128,10 +129,15 @@ static layer_extents extents_of(const layer_call *call) {
 }
 
 static attn_status check_arrays(const layer_call *call) {
+    static const char *const flags[ATTN_LAYER_ARRAYS] = {
+        [ATTN_LAYER_CONTEXT] = "ATTN_LAYER_CROSS",     [ATTN_LAYER_IDS] = "ATTN_ROTARY_HAS_IDS",
+        [ATTN_LAYER_KV_IDS] = "ATTN_ROTARY_HAS_IDS",   [ATTN_LAYER_COSINES] = "ATTN_ROTARY_HAS_TABLES",
+        [ATTN_LAYER_SINES] = "ATTN_ROTARY_HAS_TABLES",
+    };
     layer_extents extents = extents_of(call);
     const attn_extent *y = &extents.at[ATTN_LAYER_Y];
     for (int array = 0; array < ATTN_LAYER_ARRAYS; array++) {
-        ATTN_TRY(attn_check_present(&extents.at[array]));
+        ATTN_TRY(attn_check_present_with(&extents.at[array], flags[array]));
         if (array != ATTN_LAYER_Y)
             ATTN_TRY(attn_check_apart(y, &extents.at[array]));
     }

@@ -327,6 +327,8 @@ static void test_texts_that_are_none(void **state) {
     assert_no_layer("layer d24h3,past=3 b1q2", "past 3 is more than the cache holds");
     assert_no_layer("layer d24h3,cache=3,past=2 b1q2", "4 keys are more than the cache of 3 holds");
     assert_no_layer("layer d24h3 b1q2k2", "k goes with cross-attention: in self-attention keys are the rows of x");
+    assert_no_layer("layer d1000000000h1 b1q2", "these sizes make arrays of more than 10^15 elements");
+    assert_no_layer("layer d24h1 b1000000q1000000000", "these sizes make arrays of more than 10^15 elements");
     assert_no_layer("layer d24h3 b1k2", "the heads of a layer are written b1q1024, then options; q is needed");
 }
 

@@ -311,7 +311,7 @@ static void test_bad_pointers(void **state) {
     REFUSED(SELF, ATTN_ERR_NULL, "attention is NULL", layer->attention = NULL);
     REFUSED(CACHED, ATTN_ERR_NULL, "ATTN_LAYER_HAS_ROTARY is set, but rotary is NULL", layer->rotary = NULL);
     REFUSED(SELF, ATTN_ERR_NULL, "x is NULL", args->x = NULL);
-    REFUSED(CROSS, ATTN_ERR_NULL, "context is NULL", args->context = NULL);
+    REFUSED(CROSS, ATTN_ERR_NULL, "ATTN_LAYER_CROSS is set, but context is NULL", args->context = NULL);
     REFUSED(SELF, ATTN_ERR_NULL, "w_q is NULL", args->w_q = NULL);
     REFUSED(SELF, ATTN_ERR_NULL, "w_k is NULL", args->w_k = NULL);
     REFUSED(SELF, ATTN_ERR_NULL, "w_v is NULL", args->w_v = NULL);
@@ -327,7 +327,7 @@ static void test_bad_pointers(void **state) {
     REFUSED(PACKED_CROSS, ATTN_ERR_FLAG, "w_v is given with ATTN_LAYER_PACKED, where w_k holds it",
             args->w_v = args->x);
     REFUSED(SELF, ATTN_ERR_FLAG, "ids is given without ATTN_ROTARY_HAS_IDS", args->ids = &heads->q_len);
-    REFUSED(CACHED, ATTN_ERR_NULL, "ids is NULL", rotary->flags |= ATTN_ROTARY_HAS_IDS);
+    REFUSED(CACHED, ATTN_ERR_NULL, "ATTN_ROTARY_HAS_IDS is set, but ids is NULL", rotary->flags |= ATTN_ROTARY_HAS_IDS);
     REFUSED(CACHED, ATTN_ERR_FLAG, "cosines is given without ATTN_ROTARY_HAS_TABLES", args->cosines = args->x);
     REFUSED(CACHED, ATTN_ERR_NULL, "ATTN_ROTARY_HAS_TABLES is set, but cosines is NULL",
             rotary->flags |= ATTN_ROTARY_HAS_TABLES;
@@ -342,6 +342,8 @@ static void test_bad_pointers(void **state) {
     REFUSED(SELF, ATTN_ERR_OVERLAP, "y starts where x starts", args->x = args->y);
     REFUSED(SELF, ATTN_ERR_OVERLAP, "y overlaps w_o", args->w_o = args->y + 1);
     REFUSED(SELF, ATTN_ERR_OVERLAP, "y overlaps b_k", args->b_k = args->y + 7);
+    REFUSED(CACHED, ATTN_ERR_OVERLAP, "y overlaps cosines", rotary->flags |= ATTN_ROTARY_HAS_TABLES;
+            rotary->table_rows = 9; rotary->table_row = 3; args->cosines = args->y + 1; args->sines = args->x);
     REFUSED(SELF, ATTN_ERR_OVERLAP, "y overlaps lse", head->lse = args->y + 3);
     REFUSED(SELF, ATTN_ERR_OVERLAP, "lse starts where w_q starts", head->lse = (real *)args->w_q);
 }

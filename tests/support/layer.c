@@ -153,6 +153,11 @@ static bool parse_heads(layer_parser *p, support_layer *l, const attn_problem *s
     if (kv_len >= 0 && !l->cross)
         return refuse(p, "k goes with cross-attention: in self-attention keys are the rows of x");
     kv_len = (kv_len < 0 ? q_len : kv_len) + l->past;
+    double columns = (double)sizes->q_heads * (double)(sizes->head_dim + sizes->v_dim) +
+                     (double)sizes->kv_heads * (double)(sizes->head_dim + sizes->v_dim) +
+                     (double)(l->d_model + l->d_context + l->d_out + l->pad);
+    if ((double)batch * (double)(q_len + kv_len) * columns > 1e15 || columns * columns > 1e15)
+        return refuse(p, "these sizes make arrays of more than 10^15 elements");
     if (l->cached && kv_len > l->capacity)
         return refuse(p, "%lld keys are more than the cache of %lld holds", (long long)kv_len, (long long)l->capacity);
     size_t size = strlen(p->at) + 256;
