@@ -1,6 +1,7 @@
 /* A progress bar with the time left. */
 #include "progress.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -8,8 +9,9 @@
 
 #define BAR_WIDTH 30
 
-void progress_begin(progress *p, double estimated_seconds, bool quiet) {
-    *p = (progress){.shown = !quiet && isatty(STDERR_FILENO), .total = estimated_seconds, .start = timing_now()};
+void progress_begin(progress *p, double estimated_seconds, double limit, bool quiet) {
+    *p = (progress){
+        .shown = !quiet && isatty(STDERR_FILENO), .total = estimated_seconds, .start = timing_now(), .limit = limit};
 }
 
 double progress_pace(const progress *p) {
@@ -26,9 +28,8 @@ void progress_show(const progress *p, const char *step) {
     double share = p->total > 0 ? p->done / p->total : 0;
     if (share > 1)
         share = 1;
-    int left = (int)(progress_pace(p) * (p->total - p->done) + 0.5);
-    if (left < 0)
-        left = 0;
+    double until_limit = p->limit - (timing_now() - p->start);
+    int left = (int)(fmax(fmin(progress_pace(p) * (p->total - p->done), until_limit), 0) + 0.5);
     char bar[BAR_WIDTH + 1];
     for (int i = 0; i < BAR_WIDTH; i++)
         bar[i] = i < (int)(share * BAR_WIDTH) ? '#' : '.';
@@ -39,6 +40,10 @@ void progress_show(const progress *p, const char *step) {
 
 void progress_step(progress *p, double estimated_seconds) {
     p->done += estimated_seconds;
+}
+
+void progress_skip(progress *p, double estimated_seconds) {
+    p->total -= estimated_seconds;
 }
 
 void progress_hide(const progress *p) {

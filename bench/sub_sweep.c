@@ -333,6 +333,9 @@ static bool run_cell(sweep *s, const sweep_cell *cell) {
 
 /* ---- The whole --------------------------------------------------------------------------------------------------- */
 
+/* No point begins that would end later than so many budgets after the start. */
+#define BUDGET_MARGIN 1.1
+
 static void run_cells(sweep *s, double start) {
     const sweep_plan *plan = &s->plan;
     size_t table = 0; /* first entry of the table that comes next */
@@ -345,8 +348,9 @@ static void run_cells(sweep *s, double start) {
             add_untimed(s, cell, RESULT_LEFT_OUT, "interrupted");
         else if (cell->left_out)
             add_untimed(s, cell, RESULT_LEFT_OUT, note);
-        else if (s->points > 0 && end > 1.1 * plan->budget) {
+        else if (s->points > 0 && end > BUDGET_MARGIN * plan->budget) {
             snprintf(note, sizeof note, "a budget of %.0f s, and the run is slower than planned", plan->budget);
+            progress_skip(&s->bar, sweep_cell_seconds(cell));
             add_untimed(s, cell, RESULT_LEFT_OUT, note);
         } else {
             s->points += run_cell(s, cell);
@@ -431,7 +435,7 @@ int sub_sweep(const bench_options *options) {
                 sweep_plan_cells(&s->plan), s->plan.count, used + s->plan.seconds, s->plan.budget, used);
         fflush(s->text);
     }
-    progress_begin(&s->bar, s->plan.seconds, options->quiet);
+    progress_begin(&s->bar, s->plan.seconds, BUDGET_MARGIN * s->plan.budget - used, options->quiet);
     run_cells(s, start);
     int status = finish(s, start);
     data_free(&s->data);
