@@ -11,7 +11,7 @@
 
 /* Sizes from which OpenBLAS would use several threads (2^18 multiplications), and more than one block in each stage. */
 enum { BATCH = 2, HEADS = 2, Q_LEN = 61, KV_LEN = 71, HEAD_DIM = 67 }; /* attention */
-enum { ROWS = 263, KEYS = 523, D_IN = 37, D_OUT = 41 };                /* stages */
+enum { ROWS = 263, KEYS = 509, D_IN = 37, D_OUT = 41 };                /* stages */
 enum { VOCAB = 53, D_MODEL = 43 };                                     /* trace */
 enum { LAYER_HEAD = 17 };                                              /* layer, with the sizes of the stages */
 
