@@ -17,6 +17,7 @@
                                       real * row_sum, real * rescale);                                                 \
     void KERNEL_OF(scale_rows, isa)(int64_t rows, int64_t cols, real * o, int64_t ld, const real *factor);             \
     void KERNEL_OF(scaled, isa)(int64_t n, real factor, const real *x, real *y);                                       \
+    void KERNEL_OF(divided, isa)(int64_t n, real factor, real divisor, const real *x, real *y);                        \
     void KERNEL_OF(transpose, isa)(int64_t rows, int64_t cols, const real *x, int64_t ldx, real *y, int64_t ldy);      \
     bool KERNEL_OF(all_finite, isa)(int64_t rows, int64_t cols, const real *x, int64_t ld);                            \
     void KERNEL_OF(add_product, isa)(int64_t rows, int64_t cols, int64_t k, const real *const *x, const real *w,       \

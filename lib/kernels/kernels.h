@@ -38,6 +38,10 @@ typedef struct REAL(attn_kernels) {
     /* y[i] = factor * x[i]; x == y is allowed. */
     void (*scaled)(int64_t n, real factor, const real *x, real *y);
 
+    /* y[i] = factor * x[i] / divisor, the quotient rounded once, in a hundredth of the cases next to it; x == y is
+     * allowed. An infinite x gives Inf or NaN. */
+    void (*divided)(int64_t n, real factor, real divisor, const real *x, real *y);
+
     /* y[j][i] = x[i][j] for rows x cols elements of x (row strides ldx and ldy). */
     void (*transpose)(int64_t rows, int64_t cols, const real *x, int64_t ldx, real *y, int64_t ldy);
 

@@ -1,4 +1,4 @@
-/* Kernels over rows of a matrix: scale_rows, scaled, all_finite, add.
+/* Kernels over rows of a matrix: scale_rows, scaled, divided, all_finite, add.
  *
  * Blocks of rows or columns only share loads and hide latencies: every result takes its terms in an order of its own,
  * the same in a full block, in what remains, and in a tail.
@@ -11,6 +11,26 @@ void KERNEL(scaled)(int64_t n, real factor, const real *x, real *y) {
         vec_store(y + i, factor * vec_load(x + i));
     if (i < n)
         vec_store_part(y + i, n - i, factor * vec_load_part(x + i, n - i, 0));
+}
+
+/* A product with the reciprocal, mended by what it leaves: as exact as a division and several times as fast. */
+INLINE vec quotient(vec x, real factor, real divisor) {
+    vec scaled = factor * x;
+#ifdef ATTN_KERNEL_ISA_GENERIC
+    return scaled / divisor;
+#else
+    vec reciprocal = vec_all(1 / divisor);
+    vec y = scaled * reciprocal;
+    return vec_fma(vec_fma(-y, vec_all(divisor), scaled), reciprocal, y);
+#endif
+}
+
+void KERNEL(divided)(int64_t n, real factor, real divisor, const real *x, real *y) {
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        vec_store(y + i, quotient(vec_load(x + i), factor, divisor));
+    if (i < n)
+        vec_store_part(y + i, n - i, quotient(vec_load_part(x + i, n - i, 0), factor, divisor));
 }
 
 void KERNEL(scale_rows)(int64_t rows, int64_t cols, real *o, int64_t ld, const real *factor) {

@@ -14,7 +14,7 @@ typedef REAL(attn_kernels) kernel_table;
     {                                                                                                                  \
         .exp = KERNEL_OF(exp, isa), .softmax_row = KERNEL_OF(softmax_row, isa),                                        \
         .softmax_tile = KERNEL_OF(softmax_tile, isa), .scale_rows = KERNEL_OF(scale_rows, isa),                        \
-        .scaled = KERNEL_OF(scaled, isa), .transpose = KERNEL_OF(transpose, isa),                                      \
+        .scaled = KERNEL_OF(scaled, isa), .divided = KERNEL_OF(divided, isa), .transpose = KERNEL_OF(transpose, isa),  \
         .all_finite = KERNEL_OF(all_finite, isa), .add_product = KERNEL_OF(add_product, isa),                          \
         .product_transposed = KERNEL_OF(product_transposed, isa), .add = KERNEL_OF(add, isa),                          \
         .softcap = KERNEL_OF(softcap, isa), .add_bias = KERNEL_OF(add_bias, isa),                                      \

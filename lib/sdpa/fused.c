@@ -229,8 +229,15 @@ static bool suspicious(const attn_call *call, const query_block *part) {
     return false;
 }
 
+/* One NaN for all, since the sign of a product's NaN depends on how rows were grouped. */
+static void make_nans_alike(int64_t n, real *x) {
+    for (int64_t i = 0; i < n; i++)
+        if (isnan(x[i]))
+            x[i] = (real)NAN;
+}
+
 /* out = o / sum and lse; a row whose sum is 0 has seen no key. */
-static void finish(const attn_call *call, const attn_task *task, const query_block *block) {
+static void finish(const attn_call *call, const attn_task *task, const query_block *block, bool all_finite) {
     int64_t v_dim = call->plan->problem.v_dim;
     for (int64_t head = 0; head < block->heads; head++) {
         attn_head arrays = attn_head_at(call, task, block->head0 + head);
@@ -242,10 +249,13 @@ static void finish(const attn_call *call, const attn_task *task, const query_blo
                 continue;
             }
             attn_divisor divisor = attn_with_sink(call, &arrays, block->row_max[state], sum);
-            call->kernels->scaled(v_dim, divisor.factor / divisor.sum, block->o + state * v_dim,
-                                  arrays.out + (block->row0 + i) * arrays.out_row);
+            real *out = arrays.out + (block->row0 + i) * arrays.out_row;
+            call->kernels->divided(v_dim, divisor.factor, divisor.sum, block->o + state * v_dim, out);
+            if (!all_finite)
+                make_nans_alike(v_dim, out);
             if (arrays.lse != NULL)
-                arrays.lse[(block->row0 + i) * arrays.lse_row] = block->row_max[state] + log(sum);
+                arrays.lse[(block->row0 + i) * arrays.lse_row] =
+                    isnan(sum) ? (real)NAN : block->row_max[state] + log(sum);
         }
     }
 }
@@ -276,7 +286,7 @@ static void run_block(const attn_call *call, const attn_task *task, const query_
             if (part.cleaning)
                 go_over_keys(call, task, &part);
         }
-    finish(call, task, block);
+    finish(call, task, block, all_finite);
 }
 
 /* A share of a key head is a few query heads and a block of rows of the buffer, later blocks first: under a causal mask

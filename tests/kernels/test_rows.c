@@ -141,6 +141,23 @@ static void test_scaled(void **state) {
     }
 }
 
+static void test_divided(void **state) {
+    const REAL(attn_kernels) *kernels = kernels_under_test(state);
+    for (int64_t n = 0; n <= LONGEST; n++) {
+        real factor = n % 3 == 0 ? 1 : (real)0.37, divisor = (real)(1 + n * 0.7);
+        real *x = normals(n, (uint64_t)n, 1, 0), *y = poisoned(n);
+        kernels->divided(n, factor, divisor, x, y);
+        for (int64_t i = 0; i < n; i++) {
+            long double wanted = (long double)(factor * x[i]) / divisor;
+            assert_true(error_in_ulp(y[i], wanted) <= 0.51 * allowed_ulp());
+        }
+        kernels->divided(n, factor, divisor, x, x);
+        assert_true(same_bits(x, y, n));
+        free(x);
+        free(y);
+    }
+}
+
 static void test_transpose(void **state) {
     const REAL(attn_kernels) *kernels = kernels_under_test(state);
     for (int64_t rows = 0; rows <= 37; rows++) {
@@ -210,9 +227,13 @@ static void test_add(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scale_rows),  cmocka_unit_test(test_scaled),
-        cmocka_unit_test(test_transpose),   cmocka_unit_test(test_all_finite),
-        cmocka_unit_test(test_add_product), cmocka_unit_test(test_product_transposed),
+        cmocka_unit_test(test_scale_rows),
+        cmocka_unit_test(test_scaled),
+        cmocka_unit_test(test_divided),
+        cmocka_unit_test(test_transpose),
+        cmocka_unit_test(test_all_finite),
+        cmocka_unit_test(test_add_product),
+        cmocka_unit_test(test_product_transposed),
         cmocka_unit_test(test_add),
     };
     return run_for_every_isa("kernels rows", tests, sizeof tests / sizeof *tests);
