@@ -17,10 +17,11 @@ static const char *const problems[] = {
     "b2q67k523d5,br,window=200:3,softcap=5,mask@h,bias,alibi,sink,kvlens=523:513,lse",
     "b4h2/1q259k300d3,ragged=259:5:31:0/257:300:31:7,mask,causal,br,lse",
     /* a head or tile that is done again for its NaN changes no neighbour's, not even the bits of their NaN */
-    "b3h2/1q7k7d128,bias@bk=inf:0.3,alibi,kvlens=5:4:7,k@b,layout=padded,lse,seed=683683,nan=v:0:0:3:56+v:2:0:3:24,"
-    "inf=k:0:0:3:108+k:2:0:1:34+q:0:0:1:47",
-    "b1h12/3q5k23d5v16,bias=inf:0.3,bias_len=19,alibi,sink,qlens=5,lse,seed=656847,nan=v:0:0:8:7+k:0:0:0:1+v:0:2:22:12,"
-    "inf=k:0:0:9:4+k:0:2:5:3,poison",
+    ("b3h2/1q7k7d128,bias@bk=inf:0.3,alibi,kvlens=5:4:7,k@b,layout=padded,lse,seed=683683,nan=v:0:0:3:56+v:2:0:3:24,"
+     "inf=k:0:0:3:108+k:2:0:1:34+q:0:0:1:47"),
+    ("b1h12/"
+     "3q5k23d5v16,bias=inf:0.3,bias_len=19,alibi,sink,qlens=5,lse,seed=656847,nan=v:0:0:8:7+k:0:0:0:1+v:0:2:22:12,"
+     "inf=k:0:0:9:4+k:0:2:5:3,poison"),
     "h2/1q523k263d6,alibi,lse,nan=v:0:0:150:2,inf=v:0:0:151:1+q:0:0:1:2+k:0:0:5:1+k:0:0:140:3",
 };
 enum { PROBLEMS = sizeof problems / sizeof *problems };
