@@ -29,7 +29,7 @@ static const char *examine(const caller *me, attn_status status) {
 static void *call_in_turns(void *data) {
     caller *me = data;
     attn_context context = threads_context(me->threads);
-    for (int round = 0; round < ROUNDS && me->complaint == NULL; round++) {
+    for (int round = 0; round < ROUNDS && me->complaint == NULL; round += (int)stride_of_problems()) {
         memset(me->args.out, 0xff, (size_t)me->wanted->count[SUPPORT_OUT] * sizeof(real));
         memset(me->args.lse, 0xff, (size_t)me->wanted->count[SUPPORT_LSE] * sizeof(real));
         attn_status status = round % 3 == 0   ? REAL(attn_sdpa)(&context, me->problem, &me->args)
