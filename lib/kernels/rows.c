@@ -13,7 +13,8 @@ void KERNEL(scaled)(int64_t n, real factor, const real *x, real *y) {
         vec_store_part(y + i, n - i, factor * vec_load_part(x + i, n - i, 0));
 }
 
-/* A product with the reciprocal, mended by what it leaves: as exact as a division and several times as fast. */
+/* A product with the reciprocal, mended by what it leaves: nearly as exact as a division and several times as fast. Inf
+ * becomes NaN, except in generic. */
 INLINE vec quotient(vec x, real factor, real divisor) {
     vec scaled = factor * x;
 #ifdef ATTN_KERNEL_ISA_GENERIC

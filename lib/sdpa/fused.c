@@ -1,6 +1,6 @@
 /* Tiles of queries and keys with an online softmax: a block of rows goes over the keys tile by tile, its output
  * accumulating, and no more than one tile of scores exists per thread. A tile of keys is prepared once for all rows and
- * heads of the block. */
+ * heads of the block. Few queries go over larger tiles by loops of their own, the smallest members to naive's. */
 #include <string.h>
 #include <tgmath.h>
 

@@ -10,9 +10,11 @@
 #include "blas/blas.h"
 #include "sdpa/plan.h"
 
+/* TINY: 2-core Xeon (Sapphire Rapids), 2026-11-30, a program that times plans of one engine after the other; LADDER.md, "Short
+ * members". The others are reasoned, not measured. */
 enum {
     TINY = 256,            /* queries x keys x head size, up to which the plain loops are ahead of everything */
-    FEW_QUERIES = 8,       /* up to here own loops are as fast as a product: both wait for K and V */
+    FEW_QUERIES = 8,       /* up to here own loops wait for K and V as a product would */
     FEW_KEYS = 32,         /* up to 32 x 32 scores the calls cost more than the products */
     FEW_TILE_KEYS = 256,   /* K and V of a tile stay in a second-level cache of 512 KiB at head size 128 in float */
     NAIVE_BLOCK_ROWS = 64, /* without tiles a block only shares out the work */

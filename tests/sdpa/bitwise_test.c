@@ -16,6 +16,9 @@ static const char *const problems[] = {
     "b3h4/2q5k300d7,causal,br,window=100:-1,softcap=5,mask,bias@h,alibi,sink,kvlens=300:257:40,lse",
     "b2q67k523d5,br,window=200:3,softcap=5,mask@h,bias,alibi,sink,kvlens=523:513,lse",
     "b4h2/1q259k300d3,ragged=259:5:31:0/257:300:31:7,mask,causal,br,lse",
+    "b3q7k17d3,qlens=5:7:1,kvlens=17:12:16,lse",            /* members of 255, 252 and 48 multiply-adds, */
+    "b3h2/1q8k16d2,qlens=8:8:2,kvlens=16:15:16,causal,lse", /* of 256, 240 and 64 */
+    "b3h2/1q8k33d1,qlens=8:8:7,kvlens=32:33:32,lse",        /* of 256, 264 and 224 */
     /* a head or tile that is done again for its NaN changes no neighbour's, not even the bits of their NaN */
     ("b3h2/1q7k7d128,bias@bk=inf:0.3,alibi,kvlens=5:4:7,k@b,layout=padded,lse,seed=683683,nan=v:0:0:3:56+v:2:0:3:24,"
      "inf=k:0:0:3:108+k:2:0:1:34+q:0:0:1:47"),

@@ -1,7 +1,7 @@
 /* Extremes that once went wrong: outputs over the lengths, generous sizes, sinks without end, threads without number. */
 #include "sdpa_test.h"
 
-enum { ROWS = 3, KEYS = 5, DIM = 2 };
+enum { ROWS = 3, KEYS = 5, DIM = 67 };
 
 typedef struct tiny {
     real q[ROWS * DIM], k[KEYS * DIM], v[KEYS * DIM], out[ROWS * DIM], lse[ROWS];

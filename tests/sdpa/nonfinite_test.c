@@ -154,8 +154,7 @@ static void test_infinite_scores(void **state) {
 }
 
 /* Queries 1, -1 and 0 against keys of which some are Inf, by hand. */
-static void test_infinite_scores_by_hand(void **state) {
-    (void)state;
+static void check_infinite_scores(int64_t head_dim) {
     static const struct {
         const char *problem;
         double q, k[2], v[2];
@@ -180,7 +179,8 @@ static void test_infinite_scores_by_hand(void **state) {
     };
     for (size_t n = 0; n < sizeof table / sizeof *table; n++) {
         trial t;
-        trial_open(&t, table[n].problem);
+        char problem[100];
+        trial_open_widened(&t, table[n].problem, head_dim, problem, sizeof problem);
         const attn_problem *p = &t.problem_case->problem;
         for (int64_t i = 0; i < p->q_len; i++)
             *element(&t, SUPPORT_Q, 0, 0, i, 0) = (real)table[n].q;
@@ -194,13 +194,19 @@ static void test_infinite_scores_by_hand(void **state) {
             for (int64_t i = 0; i < p->q_len; i++) {
                 double out = *element(&t, SUPPORT_OUT, 0, 0, i, 0), lse = *element(&t, SUPPORT_LSE, 0, 0, i, 0);
                 if (isnan(table[n].out) ? !isnan(out) : out != table[n].out)
-                    fail_msg("line %zu, %s: out is %g, not %g", n, engine_name(engine), out, table[n].out);
+                    fail_msg("line %zu, %s, %s: out is %g, not %g", n, problem, engine_name(engine), out, table[n].out);
                 if (isnan(table[n].lse) ? !isnan(lse) : lse != table[n].lse)
-                    fail_msg("line %zu, %s: lse is %g, not %g", n, engine_name(engine), lse, table[n].lse);
+                    fail_msg("line %zu, %s, %s: lse is %g, not %g", n, problem, engine_name(engine), lse, table[n].lse);
             }
         }
         trial_close(&t);
     }
+}
+
+static void test_infinite_scores_by_hand(void **state) {
+    (void)state;
+    check_infinite_scores(1);
+    check_infinite_scores(WIDE_HEAD);
 }
 
 int main(void) {

@@ -154,6 +154,27 @@ static inline real *element(trial *t, support_array array, int64_t b, int64_t h,
     return (real *)t->data.base[array] + support_index(&t->data, array, b, h, row, col);
 }
 
+/* A problem of head size 1 once more with a head size whose further columns of Q and K are 0: the same numbers by other
+ * paths, since fused leaves the smallest members to the plain loops. `text` keeps the string. */
+enum { WIDE_HEAD = 257 };
+
+static inline void trial_open_widened(trial *t, const char *problem, int64_t head_dim, char *text, size_t size) {
+    const char *head = strstr(problem, "d1");
+    assert_true(head != NULL && (head[2] == ',' || head[2] == '\0'));
+    snprintf(text, size, "%.*sd%lldv1%s", (int)(head - problem), problem, (long long)head_dim, head + 2);
+    trial_open(t, text);
+    const attn_problem *p = &t->problem_case->problem;
+    for (int64_t b = 0; b < p->batch; b++)
+        for (int64_t c = 1; c < head_dim; c++) {
+            for (int64_t h = 0; h < p->q_heads; h++)
+                for (int64_t i = 0; i < support_case_q_len(t->problem_case, b); i++)
+                    support_set(&t->data, SUPPORT_Q, b, h, i, c, 0);
+            for (int64_t h = 0; h < p->kv_heads; h++)
+                for (int64_t j = 0; j < support_case_kv_len(t->problem_case, b); j++)
+                    support_set(&t->data, SUPPORT_K, b, h, j, c, 0);
+        }
+}
+
 /* ---- Against the oracle ------------------------------------------------------------------------------------------ */
 
 /* Up to this many pairs of query and key all rows are compared, of larger problems some; all with `thorough`. */

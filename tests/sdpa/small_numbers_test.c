@@ -352,12 +352,12 @@ static void compare(trial *t, support_array array, const int64_t at[4], double w
                  (long long)at[1], (long long)at[2], array == SUPPORT_OUT ? "out" : "lse", got, want);
 }
 
-static void test_table(void **state) {
-    (void)state;
+static void check_table(int64_t head_dim) {
     static const numbers one = NUMBERS(1);
     for (size_t n = 0; n < sizeof table / sizeof *table; n++) {
         trial t;
-        trial_open(&t, table[n].problem);
+        char problem[100];
+        trial_open_widened(&t, table[n].problem, head_dim, problem, sizeof problem);
         for_each_number(&t, SUPPORT_Q, &one, store);
         for_each_number(&t, SUPPORT_K, &table[n].k, store);
         for_each_number(&t, SUPPORT_V, &table[n].v, store);
@@ -367,7 +367,7 @@ static void test_table(void **state) {
             for_each_number(&t, SUPPORT_BIAS, &table[n].bias, store);
         for_each_engine(engine) {
             char text[200];
-            snprintf(text, sizeof text, "%s (%s), %s", table[n].name, table[n].problem, engine_name(engine));
+            snprintf(text, sizeof text, "%s (%s), %s", table[n].name, problem, engine_name(engine));
             what = text;
             wanted_closeness = table[n].closeness;
             trial_run(&t, engine, 1);
@@ -377,6 +377,16 @@ static void test_table(void **state) {
         }
         trial_close(&t);
     }
+}
+
+static void test_table(void **state) {
+    (void)state;
+    check_table(1);
+}
+
+static void test_table_with_wide_heads(void **state) {
+    (void)state;
+    check_table(WIDE_HEAD);
 }
 
 /* The flat call on the table's first numbers. */
@@ -399,6 +409,7 @@ static void test_flat(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table),
+        cmocka_unit_test(test_table_with_wide_heads),
         cmocka_unit_test(test_flat),
     };
     return run_sdpa_tests(tests);
