@@ -28,7 +28,7 @@ END
 # package, or package:command where the command will do, wherever it comes from.
 build_packages='gcc:gcc libc6-dev make:make cmake:cmake libopenblas-dev libjansson-dev'
 bench_packages="$build_packages gnuplot-nox:gnuplot"
-test_packages="$build_packages g++:g++ gfortran:gfortran python3:python3 pkg-config:pkg-config liblapacke-dev
+test_packages="$build_packages g++:g++ gfortran:gfortran python3:python3 python3-numpy pkg-config:pkg-config liblapacke-dev
     libopenblas0-pthread libopenblas0-openmp libcmocka-dev clang:clang libomp-dev valgrind:valgrind libc6-dbg
     clang-format:clang-format clang-tidy:clang-tidy"
 machine=$(uname -m)
