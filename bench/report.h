@@ -29,9 +29,9 @@ void report_summary(const result_list *list, FILE *out);
 /* The engines of the largest common case as bars, up to the multiply-add peak; nothing without such a case. */
 void report_bars(const result_list *list, FILE *out);
 
-/* The case of the words and bars, as the entry of its fused run; NULL when there is none. Largest case that naive, blas
- * and fused have in common, in the first
- * precision of the list, each timed often enough; one whose figures are to be trusted, if there is one. */
+/* The case of the words and bars, as the entry of its fused run; NULL when there is none. The largest case that naive,
+ * blas and fused have in common, in the first precision of the list; one whose figures are to be trusted, if there is
+ * one that is not tiny beside it. */
 const bench_result *report_largest_common(const result_list *list);
 
 /* FILE "-" is standard output. False with a message on stderr when it cannot be written. more: NULL = none. */

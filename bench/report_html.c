@@ -43,13 +43,24 @@ static void put_paragraphs(FILE *out, const char *text) {
     free(copy);
 }
 
-static void put_number(FILE *out, const char *format, double x) {
-    fputs("<td>", out);
+/* A cell, with the marks of tables: ~ for what was timed on sampled rows, ? for what is not to be trusted. */
+static void put_marked(FILE *out, const char *format, double x, bool sampled, bool doubtful) {
+    fprintf(out, "<td>%s", isfinite(x) && sampled ? "~" : "");
     if (isfinite(x))
         fprintf(out, format, x);
     else
         fputs("–", out);
-    fputs("</td>", out);
+    fprintf(out, "%s</td>", isfinite(x) && doubtful ? "?" : "");
+}
+
+static void put_number(FILE *out, const char *format, double x) {
+    put_marked(out, format, x, false, false);
+}
+
+/* Share of the peak, with the mark in front of the unit, as in words. */
+static void put_share(FILE *out, const bench_result *r) {
+    put_marked(out, result_is_doubtful(r) ? "%.3g? %%" : "%.3g %%",
+               r->fma_peak > 0 ? 100 * result_share_of_peak(r) : NAN, false, false);
 }
 
 /* What a report function prints, as a text of its own; NULL for lack of memory. */
@@ -148,12 +159,13 @@ static void put_bars(FILE *out, const result_list *list) {
         const bench_result *r = result_of_engine(list, fused, engine_name((engine_id)id));
         if (!r)
             continue;
-        double share = result_share_of_peak(r);
+        double share = result_share_of_peak(r), speed_up = result_speed_up(list, r);
+        bool doubtful = result_is_doubtful(r);
         fprintf(out, "<tr><td>%s</td><td class=\"bar\"><i style=\"width:%.1f%%\"></i></td>",
                 engine_title((engine_id)id), 100 * fmin(share, 1));
-        put_number(out, "%.3g", result_gflops(r));
-        put_number(out, "%.3g", result_speed_up(list, r));
-        put_number(out, "%.3g %%", 100 * share);
+        put_marked(out, "%.3g", result_gflops(r), r->sampled, doubtful);
+        put_marked(out, "%.3g", speed_up > 0 ? speed_up : NAN, false, result_speed_up_is_doubtful(list, r));
+        put_share(out, r);
         fputs("</tr>\n", out);
     }
     fprintf(out,
@@ -242,16 +254,17 @@ static void put_results(FILE *out, const result_list *list) {
         if (r->state != RESULT_TIMED)
             continue;
         double speed_up = result_speed_up(list, r);
+        bool doubtful = result_is_doubtful(r);
         put_point(out, r, last, shapes);
         last = r;
         put_number(out, "%.2f", result_threads_busy(r));
-        fprintf(out, "<td>%s%.4g%s</td>", r->sampled ? "~" : "", r->ms_median, result_is_doubtful(r) ? "?" : "");
+        put_marked(out, "%.4g", r->ms_median, r->sampled, doubtful);
         put_number(out, "%.4g", r->ms_min);
         put_number(out, "%.1f %%", 100 * result_spread(r));
         fprintf(out, "<td>%d</td>", r->samples);
-        put_number(out, "%.3g", result_gflops(r));
-        put_number(out, "%.3g", speed_up > 0 ? speed_up : NAN);
-        put_number(out, "%.3g %%", r->fma_peak > 0 ? 100 * result_share_of_peak(r) : NAN);
+        put_marked(out, "%.3g", result_gflops(r), false, doubtful);
+        put_marked(out, "%.3g", speed_up > 0 ? speed_up : NAN, false, result_speed_up_is_doubtful(list, r));
+        put_share(out, r);
         fprintf(out, "<td>%s</td>", human_bytes(r->workspace_bytes, bytes));
         put_number(out, "%.3g", r->error_eps);
         fputs("</tr>\n", out);
@@ -276,9 +289,9 @@ static void put_cold(FILE *out, const report_input *in) {
             continue;
         put_point(out, r, last, shapes);
         last = r;
-        put_number(out, "%.4g", hot->ms_median);
-        put_number(out, "%.4g", r->ms_median);
-        put_number(out, "%.2f", r->ms_median / hot->ms_median);
+        put_marked(out, "%.4g", hot->ms_median, false, result_is_doubtful(hot));
+        put_marked(out, "%.4g", r->ms_median, false, result_is_doubtful(r));
+        put_marked(out, "%.2f", r->ms_median / hot->ms_median, false, result_is_doubtful(hot) || result_is_doubtful(r));
         fputs("</tr>\n", out);
     }
     fputs("</table></div>\n", out);
@@ -304,7 +317,7 @@ static void put_stages(FILE *out, const report_input *in) {
         for (int s = 0; s < STAGE_COUNT; s++)
             put_number(out, "%.1f %%", 100 * t->ms[s] / total);
         put_number(out, "%.4g", total);
-        put_number(out, "%.4g", r ? r->ms_median : NAN);
+        put_marked(out, "%.4g", r ? r->ms_median : NAN, r && r->sampled, r && result_is_doubtful(r));
         fputs("</tr>\n", out);
     }
     fputs("</table></div>\n", out);
@@ -358,6 +371,9 @@ static void put_page(FILE *out, const char *folder, const report_input *in) {
     put_bars(out, in->list);
     put_facts(out, in->where);
     put_ceilings(out, in);
+    fputs("<p>Tables mark figures with ~ (timed on a sample of query rows) and ? (not to be trusted: fewer than three "
+          "repeats, or a spread above 10 %). The pictures draw such points like the others.</p>\n",
+          out);
     for (int i = 0; report_pictures[i].name; i++) {
         const char *name = report_pictures[i].name;
         bool stages = strcmp(name, "stages") == 0, scaling = strcmp(name, "scaling") == 0;

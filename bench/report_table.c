@@ -6,6 +6,7 @@
 #include "report.h"
 
 #define FIGURE_SIZE 16
+#define MARKED_SIZE (FIGURE_SIZE + 1)
 
 /* Three figures: "0.0123", "2.91", "12.4", "105"; what is very small or large as "1.23e-05". */
 static const char *three_figures(double x, char *text) {
@@ -41,13 +42,20 @@ static const char *percent(double share, char *text) {
     return text;
 }
 
+/* GFLOP/s with its marks, as in all tables: ~ in front when it was timed on sampled rows. */
+static const char *gflops_figures(const bench_result *r, char *text) {
+    char figures[FIGURE_SIZE];
+    marked_figures(result_gflops(r), result_is_doubtful(r), figures);
+    snprintf(text, MARKED_SIZE, "%s%s", r->sampled ? "~" : "", figures);
+    return text;
+}
+
 /* Times of naive; "-" without naive. Doubtful when one of the two is. */
 static const char *speed_up_figures(const result_list *list, const bench_result *r, char *text) {
     double speed_up = result_speed_up(list, r);
     if (!(speed_up > 0))
         return "-";
-    return marked_figures(speed_up, result_is_doubtful(r) || result_is_doubtful(result_of_engine(list, r, "naive")),
-                          text);
+    return marked_figures(speed_up, result_speed_up_is_doubtful(list, r), text);
 }
 
 /* "8.19 kFLOP", "412 GFLOP". */
@@ -120,16 +128,14 @@ static void print_heading(unsigned engines, FILE *out) {
 }
 
 static void print_cell(const result_list *list, const bench_result *r, engine_id id, FILE *out) {
-    char text[FIGURE_SIZE], marked[24];
+    char text[MARKED_SIZE];
     bool loops = engine_is_loops(id);
     if (!r || r->state != RESULT_TIMED) {
         const char *word = !r || r->state == RESULT_LEFT_OUT ? "-" : r->state == RESULT_REFUSED ? "refused" : "FAILED";
         fprintf(out, " %9s%s%s", word, id == ENGINE_NAIVE ? "" : "         ", loops ? "" : "      ");
         return;
     }
-    snprintf(marked, sizeof marked, "%s%s", r->sampled ? "~" : "",
-             marked_figures(result_gflops(r), result_is_doubtful(r), text));
-    fprintf(out, " %9s", marked);
+    fprintf(out, " %9s", gflops_figures(r, text));
     if (id != ENGINE_NAIVE)
         fprintf(out, " %8s", speed_up_figures(list, r, text));
     if (!loops)
@@ -310,89 +316,93 @@ void report_notes(const result_list *list, FILE *out) {
 
 /* ---- Summary ----------------------------------------------------------------------------------------------------- */
 
-/* Words are made of repeated figures only: a number timed once or twice may be anything. */
-static const bench_result *repeated(const result_list *list, const bench_result *r, const char *engine) {
-    const bench_result *other = result_of_engine(list, r, engine);
-    return other && result_is_repeated(other) ? other : NULL;
-}
+/* Words prefer figures that are to be trusted, unless all such cases are below this share of the largest one's flops. */
+static const double tiny_share = 1.0 / 64;
 
-/* False when one of the three was not timed often enough; *doubtful when one of them is. */
+/* True for the fused run of a case that naive and blas have in common with it; *doubtful when a figure of the three is. */
 static bool is_common(const result_list *list, const bench_result *r, bool *doubtful) {
-    const bench_result *naive = repeated(list, r, "naive"), *blas = repeated(list, r, "blas");
-    if (!r->chain || strcmp(r->engine, "fused") != 0 || !result_is_repeated(r) || !naive || !blas)
+    if (r->state != RESULT_TIMED || !r->chain || strcmp(r->engine, "fused") != 0)
         return false;
-    *doubtful = result_is_doubtful(r) || result_is_doubtful(naive) || result_is_doubtful(blas);
-    return true;
+    const bench_result *naive = result_of_engine(list, r, "naive"), *blas = result_of_engine(list, r, "blas");
+    *doubtful = result_is_doubtful(r) || (naive && result_is_doubtful(naive)) || (blas && result_is_doubtful(blas));
+    return naive && blas;
 }
 
 const bench_result *report_largest_common(const result_list *list) {
-    const bench_result *best = NULL;
-    bool best_is_doubtful = true, doubtful;
+    const bench_result *largest = NULL, *trusted = NULL;
+    bool doubtful;
     for (size_t i = 0; i < list->count; i++) {
         const bench_result *r = &list->item[i];
-        if (r->dtype != list->item[0].dtype || !is_common(list, r, &doubtful) || (doubtful && !best_is_doubtful))
+        if (r->dtype != list->item[0].dtype || !is_common(list, r, &doubtful))
             continue;
-        if (!best || r->flops > best->flops || (best_is_doubtful && !doubtful)) {
-            best = r;
-            best_is_doubtful = doubtful;
-        }
+        if (!largest || r->flops > largest->flops)
+            largest = r;
+        if (!doubtful && (!trusted || r->flops > trusted->flops))
+            trusted = r;
     }
-    return best;
+    return trusted && trusted->flops >= tiny_share * largest->flops ? trusted : largest;
 }
 
+/* Of the ratios that are to be trusted: the largest of many doubtful ones would be the luckiest. */
 static const bench_result *largest_speed_up(const result_list *list) {
     const bench_result *best = NULL;
     for (size_t i = 0; i < list->count; i++) {
         const bench_result *r = &list->item[i];
-        if (r->chain && result_is_repeated(r) && repeated(list, r, "naive") &&
+        if (r->state == RESULT_TIMED && r->chain && !result_speed_up_is_doubtful(list, r) &&
             result_speed_up(list, r) > (best ? result_speed_up(list, best) : 0))
             best = r;
     }
     return best;
 }
 
-/* True when a point of the chain was timed with naive, blas and fused, however often. */
-static bool compares_loops_and_blas(const result_list *list) {
-    for (size_t i = 0; i < list->count; i++) {
-        const bench_result *r = &list->item[i];
-        if (r->state == RESULT_TIMED && r->chain && strcmp(r->engine, "fused") == 0 &&
-            result_of_engine(list, r, "naive") && result_of_engine(list, r, "blas"))
-            return true;
-    }
-    return false;
+/* ", naive from a single run", ", blas with a spread of 17 %": why a figure of the words carries its mark. */
+static void print_doubt(const bench_result *r, bool *first, FILE *out) {
+    if (!r || !result_is_doubtful(r))
+        return;
+    fprintf(out, "%s %s ", *first ? "? is not to be trusted:" : ",", r->engine);
+    *first = false;
+    if (r->samples == 1)
+        fprintf(out, "from a single run");
+    else if (!result_is_repeated(r))
+        fprintf(out, "from %d runs", r->samples);
+    else
+        fprintf(out, "with a spread of %.0f %%", 100 * result_spread(r));
+}
+
+static void print_doubts(const bench_result *const r[], int count, FILE *out) {
+    bool first = true;
+    for (int i = 0; i < count; i++)
+        print_doubt(r[i], &first, out);
+    if (!first)
+        fprintf(out, ".\n");
 }
 
 void report_summary(const result_list *list, FILE *out) {
     const bench_result *fused = report_largest_common(list);
-    if (!fused) {
-        if (compares_loops_and_blas(list))
-            fprintf(
-                out,
-                "\nNo point was timed %d times with each of naive, blas and fused: a larger --budget gives words.\n",
-                RESULT_FEWEST_REPEATS);
+    if (!fused)
         return;
-    }
-    const bench_result *naive = repeated(list, fused, "naive"), *blas = repeated(list, fused, "blas");
-    const bench_result *cache = repeated(list, fused, "cache"), *top = largest_speed_up(list);
-    char a[FIGURE_SIZE], b[FIGURE_SIZE], c[FIGURE_SIZE], d[FIGURE_SIZE], threads[24];
+    const bench_result *naive = result_of_engine(list, fused, "naive"), *blas = result_of_engine(list, fused, "blas");
+    const bench_result *cache = result_of_engine(list, fused, "cache"), *top = largest_speed_up(list);
+    const char *mark = result_is_doubtful(fused) ? "?" : "";
+    char a[FIGURE_SIZE], b[MARKED_SIZE], c[MARKED_SIZE], d[FIGURE_SIZE], threads[24];
     fprintf(out,
             "\nAt d_model %lld, length %lld (%s, %s) the chain through BLAS runs %s times as fast as the textbook "
             "loops\n(%s against %s GFLOP/s), the fused engine %s times",
             (long long)fused->d_model, (long long)fused->len, dtype_word(fused->dtype),
-            threads_word(fused->threads, threads), speed_up_figures(list, blas, a),
-            marked_figures(result_gflops(blas), result_is_doubtful(blas), b),
-            marked_figures(result_gflops(naive), result_is_doubtful(naive), c), speed_up_figures(list, fused, d));
+            threads_word(fused->threads, threads), speed_up_figures(list, blas, a), gflops_figures(blas, b),
+            gflops_figures(naive, c), speed_up_figures(list, fused, d));
     if (fused->workspace_bytes > 0 && blas->workspace_bytes > fused->workspace_bytes)
         fprintf(out, ", with %s times less memory (%s instead of %s)",
                 about(blas->workspace_bytes / fused->workspace_bytes, a), human_bytes(fused->workspace_bytes, b),
                 human_bytes(blas->workspace_bytes, c));
-    fprintf(out, ".\nFused reaches %.0f %% of what multiply-adds can do here and %.0f %% of the best BLAS product",
-            100 * result_share_of_peak(fused), 100 * result_gflops(fused) / fmax(fused->blas_peak, 1e-9));
+    fprintf(out, ".\nFused reaches %.0f%s %% of what multiply-adds can do here and %.0f%s %% of the best BLAS product",
+            100 * result_share_of_peak(fused), mark, 100 * result_gflops(fused) / fmax(fused->blas_peak, 1e-9), mark);
     if (cache)
         fprintf(out, "; cache-ordered loops alone give %s times", speed_up_figures(list, cache, a));
     fprintf(out, ".\n");
+    print_doubts((const bench_result *const[]){naive, cache, blas, fused}, 4, out);
     if (top)
-        fprintf(out, "The largest gain over the textbook loops is %s times, %s at d_model %lld, length %lld (%s).\n",
+        fprintf(out, "The largest gain that is to be trusted is %s times: %s at d_model %lld, length %lld (%s).\n",
                 speed_up_figures(list, top, a), top->engine, (long long)top->d_model, (long long)top->len,
                 dtype_word(top->dtype));
 }
@@ -414,7 +424,7 @@ void report_bars(const result_list *list, FILE *out) {
     if (!fused)
         return;
     double most = fused->fma_peak;
-    char text[FIGURE_SIZE], threads[24];
+    char text[MARKED_SIZE], threads[24];
     fprintf(out, "\n  d_model %lld, length %lld, %s, %s%*s%9s %9s\n", (long long)fused->d_model, (long long)fused->len,
             dtype_word(fused->dtype), threads_word(fused->threads, threads), 24, "", "GFLOP/s", "times");
     for (int id = 0; id < ENGINE_COUNT; id++) {
@@ -422,7 +432,7 @@ void report_bars(const result_list *list, FILE *out) {
         if (!r)
             continue;
         print_bar(engine_title((engine_id)id), result_gflops(r) / most, out);
-        fprintf(out, " %9s", marked_figures(result_gflops(r), result_is_doubtful(r), text));
+        fprintf(out, " %9s", gflops_figures(r, text));
         fprintf(out, " %9s\n", speed_up_figures(list, r, text));
     }
     print_bar("multiply-add peak", 1, out);

@@ -87,6 +87,11 @@ double result_speed_up(const result_list *list, const bench_result *r) {
     return naive && result_gflops(naive) > 0 ? result_gflops(r) / result_gflops(naive) : 0;
 }
 
+bool result_speed_up_is_doubtful(const result_list *list, const bench_result *r) {
+    const bench_result *naive = result_of_engine(list, r, "naive");
+    return result_is_doubtful(r) || (naive && result_is_doubtful(naive));
+}
+
 void result_set_sizes(bench_result *r, const attn_problem *problem) {
     r->d_model = problem->q_heads * problem->head_dim;
     r->len = problem->q_len;

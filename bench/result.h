@@ -66,6 +66,9 @@ double result_spread(const bench_result *r);    /* NaN below two repeats */
 bool result_is_repeated(const bench_result *r); /* timed RESULT_FEWEST_REPEATS times or more */
 bool result_is_doubtful(const bench_result *r); /* fewer repeats, or a spread above 10 % */
 
+/* True when the entry or naive of the same case is: a ratio of the two is not to be trusted. */
+bool result_speed_up_is_doubtful(const result_list *list, const bench_result *r);
+
 /* True for entries of the chain that differ in engine and length only: those of one table. */
 bool result_same_table(const bench_result *a, const bench_result *b);
 
