@@ -25,7 +25,12 @@ double progress_pace(const progress *p) {
 void progress_show(const progress *p, const char *step) {
     if (!p->shown)
         return;
-    double share = p->total > 0 ? p->done / p->total : 0;
+    if (!(p->total > 0)) {
+        fprintf(stderr, "\rtiming %-60.60s", step);
+        fflush(stderr);
+        return;
+    }
+    double share = p->done / p->total;
     if (share > 1)
         share = 1;
     double until_limit = p->limit - (timing_now() - p->start);

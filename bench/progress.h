@@ -10,6 +10,7 @@ typedef struct progress {
     double start, limit; /* limit: it ends about so many seconds after the start, whatever is left out for it */
 } progress;
 
+/* estimated_seconds 0: not known, then the steps are named without a bar. */
 void progress_begin(progress *p, double estimated_seconds, double limit, bool quiet);
 /* How much slower than estimated the steps so far were; 1 at the beginning. */
 double progress_pace(const progress *p);

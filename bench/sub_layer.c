@@ -7,6 +7,7 @@
 #include "interrupt.h"
 #include "layer.h"
 #include "machine.h"
+#include "progress.h"
 #include "report.h"
 #include "subcommands.h"
 #include "timing.h"
@@ -195,10 +196,13 @@ int sub_layer(const bench_options *options) {
     machine m;
     peaks ceilings = {0};
     result_list list = {0};
+    progress bar;
     interrupt_catch();
     machine_read(&m, options->threads);
     if (!options->quiet)
         machine_print(&m, text);
+    fflush(text);
+    progress_begin(&bar, 0, 0, options->quiet);
     int status = 0;
     for (int dtype = 0; dtype < 2; dtype++) {
         if (!(dtypes & 1u << dtype))
@@ -213,9 +217,13 @@ int sub_layer(const bench_options *options) {
         r->heads = l->heads->problem.q_heads;
         r->head_dim = l->heads->problem.head_dim;
         snprintf(r->problem, sizeof r->problem, "layer %.120s %.120s", options->operand, options->second);
+        char step[32];
+        snprintf(step, sizeof step, "%s %s", r->engine, dtype_name(r->dtype));
+        progress_show(&bar, step);
         measure(options, &goal, &ceilings, r);
         status |= r->state != RESULT_TIMED;
     }
+    progress_hide(&bar);
     if (!options->quiet)
         report_peaks(&ceilings, 1, text);
     report_sdpa_table(&list, 0, text);

@@ -6,6 +6,7 @@
 #include "interrupt.h"
 #include "machine.h"
 #include "measure.h"
+#include "progress.h"
 #include "report.h"
 #include "subcommands.h"
 
@@ -43,7 +44,7 @@ static engine_id engine_of(const bench_result *r) {
 
 /* Times the entries of one precision that are possible. */
 static void measure_dtype(const support_case *c, attn_dtype dtype, const bench_options *options,
-                          const measure_settings *settings, peaks *ceilings, result_list *list) {
+                          const measure_settings *settings, const progress *bar, peaks *ceilings, result_list *list) {
     support_data data;
     bool tried = false, created = false;
     for (size_t i = 0; i < list->count; i++) {
@@ -61,6 +62,9 @@ static void measure_dtype(const support_case *c, attn_dtype dtype, const bench_o
             tried = true;
         }
         if (created) {
+            char step[32];
+            snprintf(step, sizeof step, "%s %s", r->engine, dtype_name(dtype));
+            progress_show(bar, step);
             bench_case one = {.dtype = dtype, .threads = options->threads, .data = &data};
             measure_engine(&one, engine_of(r), settings, NULL, r);
             result_set_peaks(r, ceilings);
@@ -91,14 +95,18 @@ int sub_sdpa(const bench_options *options) {
     machine m;
     peaks ceilings = {0};
     result_list list = {0};
+    progress bar;
     bool possible = list_engines(c, options, &list);
     interrupt_catch();
     machine_read(&m, options->threads);
     if (possible) {
         if (!options->quiet)
             machine_print(&m, text);
+        fflush(text);
+        progress_begin(&bar, 0, 0, options->quiet);
         for (int dtype = 0; dtype < 2; dtype++)
-            measure_dtype(c, (attn_dtype)dtype, options, &settings, &ceilings, &list);
+            measure_dtype(c, (attn_dtype)dtype, options, &settings, &bar, &ceilings, &list);
+        progress_hide(&bar);
         if (!options->quiet)
             report_peaks(&ceilings, 1, text);
         report_sdpa_table(&list, 0, text);
