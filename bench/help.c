@@ -38,7 +38,9 @@ static const char figures_text[] =
 static const char problem_text[] =
     "PROBLEM is a string of sizes and options: b1h12q1024k1024d64,causal is one batch member, 12 heads, 1024 queries "
     "and keys, head size 64, causal. attn-bench help problem tells all of it; a mistake is answered with what is "
-    "accepted. NAME:SHAPE is the problem of a shape file, such as llama-7b:decode-2048 (attn-bench list).";
+    "accepted. NAME:SHAPE is the problem of a shape file, such as llama-7b:decode-2048 (attn-bench list), FILE:SHAPE "
+    "of one "
+    "of your own.";
 
 /* ---- The page of the grammar, as tests/support/problem_string.h has it ------------------------------------------- */
 

@@ -1,5 +1,6 @@
 /* attn-bench: times, checks and explains attention on this machine. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "shapes.h"
 #include "subcommands.h"
@@ -22,9 +23,12 @@ static int sub_help(const bench_options *options) {
     }
     if (help_print(options->operand, stdout))
         return 0;
-    usage_error("help %s: no such page; sweep, sdpa, check, compare, example, explain, list, version, help, problem "
-                "are accepted",
-                options->operand);
+    char known[256] = "";
+    for (int id = 0; id < SUB_COUNT; id++) {
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s, ", subcommand_table[id].name);
+    }
+    usage_error("help %s: no such page; %sproblem are accepted", options->operand, known);
 }
 
 int main(int argc, char **argv) {

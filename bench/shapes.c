@@ -174,31 +174,43 @@ void shapes_read(const char *file_or_name, shape_list *list) {
     free(own);
 }
 
-bool shapes_resolve(const char *text, char *problem, size_t size) {
-    size_t length = strspn(text, NAME_CHARACTERS);
-    if (length == 0 || length >= 64 || text[length] != ':')
-        return false;
-    char name[64];
-    snprintf(name, sizeof name, "%.*s", (int)length, text);
-    char *path = find_own_file(name);
-    if (!path)
-        no_such_file("", name);
+/* The problem of a shape of a file, which the user named `file`; one that is not there is a usage error. wanted: NULL =
+ * none was named. */
+static void take_shape(const char *path, const char *file, const char *wanted, char *problem, size_t size) {
     shape_list list = {0};
     char known[512] = "";
     bool found = false;
     read_file(path, &list, NULL, 0);
     for (int i = 0; i < list.count && !found; i++) {
+        const char *name = strchr(list.item[i].name, ':') + 1;
         size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", strchr(list.item[i].name, ':') + 1);
-        found = strcmp(list.item[i].name, text) == 0;
+        snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", name);
+        found = wanted && strcmp(name, wanted) == 0;
         if (found)
             snprintf(problem, size, "%s", list.item[i].problem);
     }
-    free(path);
     free(list.item);
+    if (!found && wanted)
+        usage_error("%s:%s: no such shape; %s has %s", file, wanted, file, known);
     if (!found)
-        usage_error("%s: no such shape; %s has %s", text, name, known);
-    return true;
+        usage_error("%s: one of its shapes is needed, %s:SHAPE; it has %s", file, file, known);
+}
+
+bool shapes_resolve(const char *text, char *problem, size_t size) {
+    const char *colon = strrchr(text, ':');
+    size_t length = colon ? (size_t)(colon - text) : strlen(text);
+    bool is_name = length > 0 && length < 64 && strspn(text, NAME_CHARACTERS) >= length;
+    char *file = must_have(strndup(text, length)), *path = is_name ? find_own_file(file) : NULL;
+    if (!path && colon && access(file, F_OK) == 0)
+        path = must_have(strdup(file));
+    if (path)
+        take_shape(path, file, colon ? colon + 1 : NULL, problem, size);
+    else if (colon && is_name)
+        no_such_file("", file);
+    bool found = path != NULL;
+    free(path);
+    free(file);
+    return found;
 }
 
 void shapes_print(FILE *out) {

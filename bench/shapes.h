@@ -24,8 +24,8 @@ typedef struct shape_list {
  * wrong with it is a usage error. Free item. */
 void shapes_read(const char *file_or_name, shape_list *list);
 
-/* The problem string of "NAME:SHAPE"; false when the text has not that form. A shape that is not there is a usage
- * error. */
+/* The problem string of "NAME:SHAPE" or "FILE:SHAPE"; false when the text has not that form. A shape that is not there,
+ * and the name of a file that came with attn-bench without a shape, are usage errors that tell what there is. */
 bool shapes_resolve(const char *text, char *problem, size_t size);
 
 /* What came with attn-bench: titles, names and problems. */

@@ -17,7 +17,7 @@ import time
 import unittest
 import xml.dom.minidom
 
-BENCH = sys.argv.pop(1)
+BENCH = os.path.abspath(sys.argv.pop(1))
 MAN_PAGE = sys.argv.pop(1) if len(sys.argv) > 1 and sys.argv[1].endswith(".1") else None
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -398,6 +398,7 @@ class ProgramTest(unittest.TestCase):
         overview = run("--help").stdout
         for name in SUBCOMMANDS:
             self.assertIn("\n    " + name, overview)
+        self.assertIn(", ".join(SUBCOMMANDS) + ", problem are accepted", run("help", "foo").stderr)
         self.assertIn("libattn", run("--version").stdout)
         self.assertIn("fused", run("list").stdout)
         self.assertRegex(run("explain", "b1h2q64k64d16,causal").stdout, "engine: ")
@@ -430,6 +431,15 @@ class ProgramTest(unittest.TestCase):
             out, rest = process.communicate(timeout=100)
             self.assertEqual(process.returncode, 130, seen + rest)
         return json.loads(out), seen + rest
+
+    def test_the_header_comes_before_the_runs(self):
+        for arguments in (["sdpa", "h2q64d16"], ["layer", "d24h3", "b1q4"]):
+            with subprocess.Popen([BENCH, *arguments, "--min-time", "30"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  text=True) as process:
+                self.assertTrue(process.stdout.readline())
+                process.send_signal(signal.SIGINT)  # too late for a run that is over
+                _, errors = process.communicate()
+                self.assertEqual((process.returncode, errors), (130, ""))
 
     def test_ctrl_c_writes_what_was_measured(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -641,6 +651,21 @@ class ProgramTest(unittest.TestCase):
         by_name, by_problem = (run("explain", p) for p in ("llama-3-8b:decode-8192", "b1h32/8q1k8192d128,causal,br"))
         self.assert_ends(by_name, 0)
         self.assertEqual(by_name.stdout, by_problem.stdout)
+
+    def test_shapes_of_a_file_as_problems(self):
+        path = self.write_shapes("one h2q5k7d3,causal\ntwo b2h4/2q1k9d8v5,kvlens=3:9\n")
+        for file in (path, "tiny.shapes"):
+            done = subprocess.run([BENCH, "explain", file + ":two"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  text=True, cwd=os.path.dirname(path))
+            self.assert_ends(done, 0)
+            self.assertEqual(done.stdout, run("explain", "b2h4/2q1k9d8v5,kvlens=3:9").stdout)
+        for operand, words in ((path + ":three", "no such shape"), (path + ":", "no such shape"),
+                               ("llama-3-8b", "llama-3-8b:SHAPE; it has prefill-"), ("gpt-2:", "no such shape")):
+            for command in ("explain", "check", "sdpa"):
+                done = run(command, operand)
+                self.assert_ends(done, 2)
+                self.assertEqual((done.stdout, done.stderr.count("\n")), ("", 1))
+                self.assertIn(words, done.stderr)
 
     def test_mistakes_in_shapes(self):
         for text, words in (("", "no shape in it"), ("# nothing\n", "no shape in it"), ("q4d8", "line 1: a name"),
