@@ -24,7 +24,7 @@ import weakref
 HERE = os.path.dirname(os.path.abspath(__file__))
 EPS = 2.0**-23  # of float
 WRONG = 1000  # errors beyond this many eps max|V| are another computation, not rounding
-REST = 0.04  # seconds between two engines: idle threads of OpenMP and OpenBLAS spin for up to 26 ms before they sleep
+REST = 0.04  # seconds between two engines: idle threads of OpenMP spin for up to 16 ms before they sleep
 SHORT = 0.05  # calls below this many seconds run once untimed in every turn, to wake threads and warm caches
 TURN = 0.005  # calls of a turn are repeated until it takes this many seconds
 
@@ -548,7 +548,8 @@ class Worker:
         self.process = subprocess.Popen(
             [sys.executable, os.path.abspath(__file__), "--worker", str(threads), "--lib", options.lib, "--repeat",
              str(options.repeat), *(["--onednn", options.onednn] if options.onednn else [])],
-            env={**os.environ, **{name: str(threads) for name in names}}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            # OpenBLAS's idle threads would spin far into the other engines' turns; 2^20 ticks are less than 1 ms.
+            env={"OPENBLAS_THREAD_TIMEOUT": "20", **os.environ, **{name: str(threads) for name in names}}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             text=True)
         self.about = self.answer("at the start")
 
