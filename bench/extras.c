@@ -95,9 +95,17 @@ static void mark(sweep_plan *plan) {
         threads->extras |= EXTRA_THREADS;
 }
 
-void extras_choose(sweep_plan *plan, double seconds) {
+static unsigned kinds_of(const sweep_plan *plan) {
+    unsigned kinds = 0;
+    for (int i = 0; i < plan->count; i++)
+        kinds |= plan->cell[i].extras;
+    return kinds;
+}
+
+void extras_choose(extras *e, sweep_plan *plan, double seconds) {
     double sum = 0;
     mark(plan);
+    e->suited = kinds_of(plan);
     for (int i = 0; i < plan->count; i++)
         sum += plan->cell[i].extra_seconds = seconds_of(plan, &plan->cell[i]);
     /* The dearest go first, the threads last: they are in one cell only. */
@@ -116,6 +124,7 @@ void extras_choose(sweep_plan *plan, double seconds) {
         dearest->extras &= ~kind;
         sum += dearest->extra_seconds = seconds_of(plan, dearest);
     }
+    e->chosen = kinds_of(plan);
     plan->seconds += sum;
 }
 

@@ -25,10 +25,11 @@ typedef struct extras {
     result_list cold, threads;
     memory_need *memory; /* `memories` of them, by table and engine, lengths ascending */
     size_t memories, memory_capacity;
+    unsigned suited, chosen; /* kinds that a cell of the plan is fit for, and those of them that time was kept for */
 } extras;
 
 /* Marks cells of a fitted plan, at most `seconds` worth of them, and adds their time to the plan. */
-void extras_choose(sweep_plan *plan, double seconds);
+void extras_choose(extras *e, sweep_plan *plan, double seconds);
 
 /* Runs what is marked for a cell whose case is ready. like: an entry with the cell's problem and sizes. What fails is added to the
  * list. Ends early when interrupted. */

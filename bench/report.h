@@ -20,7 +20,10 @@ void report_chain_table(const result_list *list, const bench_result *like, unsig
 /* Attention alone: one line per result, from entry number `first` on. */
 void report_sdpa_table(const result_list *list, size_t first, FILE *out);
 
-/* What was left out and why, and figures that spread widely; nothing when there is nothing to say. */
+/* What was not timed and why; nothing when everything was. */
+void report_untimed(const result_list *list, FILE *out);
+
+/* The same, and figures that spread widely, behind an empty line. */
 void report_notes(const result_list *list, FILE *out);
 
 /* The sweep in words; every number comes from the list. */

@@ -13,7 +13,8 @@
 #include "report.h"
 
 const report_picture report_pictures[] = {
-    {"throughput", "Throughput against length", "GFLOP/s = flops / median time, for each d_model and engine."},
+    {"throughput", "Throughput",
+     "GFLOP/s = flops / median time of each engine, against length for each d_model, or for each shape."},
     {"speed_up", "Speed-up over the textbook loops",
      "GFLOP/s over GFLOP/s of the textbook loops (naive) on the same problem."},
     {"stages", "Share of the time per stage",

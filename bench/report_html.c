@@ -272,13 +272,30 @@ static void put_results(FILE *out, const result_list *list) {
     fputs("</table></div>\n", out);
 }
 
+/* Why a part that a report has as a rule is not in this one. */
+static void put_missing(FILE *out, const extras *more, const char *part, unsigned kind) {
+    fprintf(out, "<p>%s are not in this report: ", part);
+    if (!(more->suited & kind))
+        fputs("no point of the sweep is short enough, or none was run.</p>\n", out);
+    else if (!(more->chosen & kind))
+        fprintf(out, "they need more than the %.0f %% of the budget that are kept for this; --budget gives more.</p>\n",
+                100 * EXTRAS_SHARE);
+    else
+        fputs("the run ended before, or no engine of it has them.</p>\n", out);
+}
+
 static void put_cold(FILE *out, const report_input *in) {
     const result_list *cold = &in->more->cold;
     const bench_result *last = NULL;
     bool shapes = has_shapes(cold);
-    /* With --cold there is nothing hot to compare with. */
-    if (cold->count == 0 || in->list->item[0].cold)
+    if (cold->count == 0) {
+        put_missing(out, in->more, "Hot and cold caches side by side", EXTRA_COLD);
         return;
+    }
+    if (in->list->item[0].cold) {
+        fputs("<p>Hot and cold caches side by side are not in this report: with --cold nothing is hot.</p>\n", out);
+        return;
+    }
     fputs("<h2>Hot and cold caches</h2>\n<p>Hot: runs follow each other, as everywhere else here. Cold: arguments and "
           "workspace were put out of all caches before each run. Slower = cold median / hot median.</p>\n",
           out);
@@ -377,8 +394,14 @@ static void put_page(FILE *out, const char *folder, const report_input *in) {
     for (int i = 0; report_pictures[i].name; i++) {
         const char *name = report_pictures[i].name;
         bool stages = strcmp(name, "stages") == 0, scaling = strcmp(name, "scaling") == 0;
-        if ((stages && in->more->stages == 0) || (scaling && in->more->threads.count == 0))
+        if (stages && in->more->stages == 0) {
+            put_missing(out, in->more, "Shares of the time per stage", EXTRA_STAGES);
             continue;
+        }
+        if (scaling && in->more->threads.count == 0) {
+            put_missing(out, in->more, "Rates on 1 to all processors", EXTRA_THREADS);
+            continue;
+        }
         put_picture(out, folder, i, stages || scaling);
         if (stages)
             put_stages(out, in);

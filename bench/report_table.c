@@ -285,21 +285,33 @@ static void print_reason(const result_list *list, size_t first, FILE *out) {
     fputc('\n', out);
 }
 
+void report_untimed(const result_list *list, FILE *out) {
+    bool first = true;
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->item[i].state == RESULT_TIMED || reason_seen_before(list, i))
+            continue;
+        if (first)
+            fputc('\n', out);
+        first = false;
+        print_reason(list, i, out);
+    }
+}
+
 void report_notes(const result_list *list, FILE *out) {
     bool sampled = false;
     int timed = 0, doubtful = 0, idle = 0;
-    fputc('\n', out);
+    report_untimed(list, out);
     for (size_t i = 0; i < list->count; i++) {
         const bench_result *r = &list->item[i];
-        if (r->state == RESULT_TIMED) {
-            timed++;
-            sampled |= r->sampled;
-            doubtful += result_is_doubtful(r);
-            idle += r->threads > 1 && result_threads_busy(r) < 0.75 * r->threads;
-        } else if (!reason_seen_before(list, i)) {
-            print_reason(list, i, out);
-        }
+        if (r->state != RESULT_TIMED)
+            continue;
+        timed++;
+        sampled |= r->sampled;
+        doubtful += result_is_doubtful(r);
+        idle += r->threads > 1 && result_threads_busy(r) < 0.75 * r->threads;
     }
+    if (timed == (int)list->count)
+        fputc('\n', out);
     if (sampled)
         fputs("~ timed on a sample of query rows and scaled up by floating-point operations\n", out);
     if (idle)

@@ -377,6 +377,8 @@ static int finish(sweep *s, double start) {
     status |= !timed;
     if (!s->options->quiet || status)
         report_notes(&s->list, s->text);
+    else
+        report_untimed(&s->list, s->text);
     machine_finish(&s->where, s->options->quiet ? NULL : s->text);
     if (!s->options->quiet)
         fprintf(s->text, "Done in %.0f s: %d of %d points were run.\n", timing_now() - start, s->points, s->plan.count);
@@ -428,7 +430,7 @@ int sub_sweep(const bench_options *options) {
     double used = timing_now() - start, kept = options->report ? EXTRAS_SHARE * (s->plan.budget - used) : 0;
     sweep_plan_fit(&s->plan, s->ceilings, used + kept);
     if (options->report)
-        extras_choose(&s->plan, kept);
+        extras_choose(&s->more, &s->plan, kept);
     if (!options->quiet) {
         report_peaks(s->ceilings, s->plan.threads.count, s->text);
         fprintf(s->text, "  %-16s %d of %d points, about %.0f s of %.0f s, %.0f s of them for the ceilings\n", "plan",

@@ -697,6 +697,12 @@ class ProgramTest(unittest.TestCase):
             else:
                 self.assertEqual(r["sampled_rows"], 0)
 
+    def test_quiet_names_what_it_leaves_out(self):
+        done = run("sweep", "--d-model", "64,4096", "--len", "64,65536", "--engine", "blas", "--budget", "1", "--quiet")
+        self.assert_ends(done, 0)
+        self.assertRegex(done.stdout, r"left out \(a budget of 1 s\): .*4096 x 65536")
+        self.assertNotIn("points were run", done.stdout)
+
     def test_budget_names_what_it_leaves_out(self):
         done = run("sweep", "--d-model", "64,2048", "--len", "64,8192", "--budget", "2", "--json", "-")
         self.assert_ends(done, 0)

@@ -17,7 +17,7 @@
 
 /* Of report.html without a folder. */
 const char embedded_textbook[] = "", embedded_naive[] = "", embedded_cache_ordered[] = "";
-const report_picture report_pictures[] = {{0}};
+const report_picture report_pictures[] = {{"stages", "Stages", ""}, {"scaling", "Scaling", ""}, {0}};
 
 const char *help_figures(void) {
     return "";
@@ -50,7 +50,8 @@ static bench_result *add(result_list *list, const char *engine, int64_t len, dou
     r->engine = engine;
     r->threads = 1;
     r->d_model = 64;
-    r->heads = 1;
+    r->heads = r->batch = 1;
+    r->head_dim = 64;
     r->len = len;
     r->flops = 1e6 * (double)len * (double)len;
     r->ms_median = r->ms_min = 1e-6 * r->flops / gflops;
@@ -187,12 +188,47 @@ static void bars_and_tables_of_the_page_have_marks(void **state) {
     result_list_free(&list);
 }
 
+static void the_page_says_what_it_lacks(void **state) {
+    (void)state;
+    result_list list = {0};
+    add_trusted(&list, 64);
+    extras more = {.suited = EXTRA_STAGES | EXTRA_COLD, .chosen = EXTRA_COLD};
+    char *page = page_of(&list, &more);
+    assert_has(page, "Hot and cold caches side by side are not in this report: the run ended before");
+    assert_has(page, "Shares of the time per stage are not in this report: they need more than the 25 % of the budget");
+    assert_has(page, "Rates on 1 to all processors are not in this report: no point of the sweep is short enough");
+    free(page);
+    result_list_free(&list);
+}
+
+static void what_was_left_out_is_told_once(void **state) {
+    (void)state;
+    result_list list = {0};
+    add_trusted(&list, 64);
+    char *text = text_of(report_untimed, &list), *notes = text_of(report_notes, &list);
+    assert_string_equal(text, "");
+    assert_string_equal(notes, "\n");
+    free(text);
+    free(notes);
+    for (int64_t len = 128; len <= 256; len *= 2) {
+        bench_result *r = add(&list, "all", len, 1, 0, 0);
+        r->state = RESULT_LEFT_OUT;
+        snprintf(r->note, sizeof r->note, "a budget of 2 s");
+    }
+    text = text_of(report_untimed, &list);
+    assert_string_equal(text, "\nleft out (a budget of 2 s): 64 x 128 f32, 64 x 256 f32\n");
+    free(text);
+    result_list_free(&list);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_are_of_the_largest_point_that_can_be_trusted),
         cmocka_unit_test(a_tiny_point_does_not_stand_for_the_sweep),
         cmocka_unit_test(nothing_in_common_has_no_words),
         cmocka_unit_test(bars_and_tables_of_the_page_have_marks),
+        cmocka_unit_test(the_page_says_what_it_lacks),
+        cmocka_unit_test(what_was_left_out_is_told_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
