@@ -43,7 +43,7 @@ typedef enum attn_engine {
     ATTN_ENGINE_AUTO = 0,  /* chosen by the problem: blas when scores or weights are asked for, else fused */
     ATTN_ENGINE_NAIVE = 1, /* the textbook loops, no BLAS */
     ATTN_ENGINE_BLAS = 2,  /* the whole score matrix of a head, one CBLAS product each way; memory O(q_len kv_len) */
-    ATTN_ENGINE_FUSED = 3  /* tiles of queries and keys with an online softmax; memory O(q_len) */
+    ATTN_ENGINE_FUSED = 3  /* tiles of queries and keys with an online softmax; memory O(1) per thread */
 } attn_engine;
 
 /* Where query 0 stands among the keys: query i has the position p = i + offset. */
@@ -84,7 +84,8 @@ typedef enum attn_alignment {
 #define ATTN_HAS_BIAS_LEN (UINT64_C(1) << 15) /* bias_len counts: keys at or beyond it are hidden */
 
 /* Distances in elements in a mask or bias [batch, q_heads, q_len, kv_len]. Any may be 0, which broadcasts; key is 0
- * or 1. */
+ * or 1. No layout helper sets them: left at 0 they make the first element stand for all. A mask [q_len, kv_len] for all
+ * heads has {0, 0, kv_len, 1}. */
 typedef struct attn_mask_strides {
     int64_t batch, head, row, key;
 } attn_mask_strides;
@@ -125,8 +126,8 @@ typedef struct attn_problem {
  * Errors: ATTN_ERR_NULL, ATTN_ERR_STRUCT_SIZE. */
 ATTN_API attn_status attn_problem_init(attn_problem *problem, size_t struct_size);
 
-/* Layout helpers: read the sizes and fill the strides of q, k, v, out, lse and scores (since 0.1). They write the
- * strides only. Errors: ATTN_ERR_NULL, ATTN_ERR_STRUCT_SIZE, ATTN_ERR_SIZE, ATTN_ERR_OVERFLOW.
+/* Layout helpers: read the sizes and fill the strides of q, k, v, out, lse and scores (since 0.1), not those of
+ * mask and bias. They write the strides only. Errors: ATTN_ERR_NULL, ATTN_ERR_STRUCT_SIZE, ATTN_ERR_SIZE, ATTN_ERR_OVERFLOW.
  *   bhld        dense [batch, heads, len, dim]
  *   blhd        dense [batch, len, heads, dim], as a projection X W leaves it
  *   packed_qkv  slices of one array [batch, len, q_heads*head_dim + kv_heads*head_dim + kv_heads*v_dim] in the order

@@ -71,7 +71,7 @@ static void choose_blocks(attn_plan *plan) {
         plan->block_heads = 1;
         plan->block_rows = plan->engine == ATTN_ENGINE_BLAS ? p->q_len : NAIVE_BLOCK_ROWS;
     } else {
-        plan->block_rows = smaller(plan->shape.block_rows, blocks_of(p->q_len, unit) * unit);
+        plan->block_rows = smaller(plan->shape.block_rows, attn_mul_saturated(blocks_of(p->q_len, unit), unit));
         /* not more heads than a member with few queries may have in a piece of work */
         plan->block_heads = larger(smaller(plan->shape.block_rows / larger(p->q_len, 1),
                                            smaller(group, ATTN_FEW_ROWS / larger(smaller(p->q_len, FEW_KEYS), 1))),

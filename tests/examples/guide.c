@@ -39,6 +39,23 @@ static void test_attend(void **state) {
     support_case_free(c);
 }
 
+static void test_mask(void **state) {
+    (void)state;
+    support_case *c = parsed("b2h4/2q7k53d17,mask@bh");
+    support_data d;
+    assert_true(support_data_create(&d, c, ATTN_F32));
+    assert_int_equal(c->problem.mask.row, 53); /* else it is another mask than the guide's */
+    attn_problem p = c->problem;
+    attn_args_f32 a = d.args32;
+    p.flags &= ~ATTN_HAS_MASK;
+    p.mask = (attn_mask_strides){0};
+    a.mask = NULL;
+    assert_int_equal(attend_masked(p, a, d.args32.mask), ATTN_OK);
+    assert_right(&d);
+    support_data_destroy(&d);
+    support_case_free(c);
+}
+
 enum { ROUNDS = 3 };
 static support_data loop_data[ROUNDS];
 static int loop_round;
@@ -116,10 +133,8 @@ static void test_layer(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_attend),
-        cmocka_unit_test(test_plan),
-        cmocka_unit_test(test_decode),
-        cmocka_unit_test(test_layer),
+        cmocka_unit_test(test_attend), cmocka_unit_test(test_mask),  cmocka_unit_test(test_plan),
+        cmocka_unit_test(test_decode), cmocka_unit_test(test_layer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
