@@ -10,7 +10,7 @@
 
 /* a * b and a + b of numbers that are not negative; INT64_MAX when they do not fit. */
 ATTN_API int64_t attn_mul_saturated(int64_t a, int64_t b);
-ATTN_API int64_t attn_add_saturated(int64_t a, int64_t b);
+int64_t attn_add_saturated(int64_t a, int64_t b);
 
 /* A matrix or array argument as the checks see it: an address, its dimensions from the outermost, and the size of an
  * element. The last dimension is contiguous unless its stride says otherwise. */
@@ -52,7 +52,7 @@ ATTN_API attn_status attn_check_array(const attn_extent *e);
 
 /* ATTN_ERR_STRIDE when the elements of an output are not all at different places: the strides, sorted, must each clear
  * the extent of those below. */
-ATTN_API attn_status attn_check_no_self_overlap(const attn_extent *output);
+attn_status attn_check_no_self_overlap(const attn_extent *output);
 
 /* ATTN_ERR_OVERLAP when output starts at input's address, or when both extents are dense and intersect. */
 ATTN_API attn_status attn_check_apart(const attn_extent *output, const attn_extent *input);

@@ -4,7 +4,6 @@
 #ifndef ATTN_LIB_EXPORTS_H
 #define ATTN_LIB_EXPORTS_H
 
-#define attn_add_saturated attn_priv_add_saturated
 #define attn_allocate attn_priv_allocate
 #define attn_blas_begin_product attn_priv_blas_begin_product
 #define attn_blas_check attn_priv_blas_check
@@ -13,7 +12,6 @@
 #define attn_blas_leave attn_priv_blas_leave
 #define attn_check_apart attn_priv_check_apart
 #define attn_check_array attn_priv_check_array
-#define attn_check_no_self_overlap attn_priv_check_no_self_overlap
 #define attn_check_outputs_apart attn_priv_check_outputs_apart
 #define attn_check_size attn_priv_check_size
 #define attn_extent_matrix attn_priv_extent_matrix
