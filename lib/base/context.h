@@ -16,7 +16,7 @@ typedef struct attn_resources {
     void *parallel_data;
 } attn_resources;
 
-/* Checks a caller's context (NULL = defaults) and resolves it. Errors: ATTN_ERR_STRUCT_SIZE, _SIZE (threads below 0),
+/* Checks a caller's context (NULL = defaults) and resolves it. Errors: ATTN_ERR_STRUCT_SIZE, _VALUE (threads below 0),
  * _NULL (alloc without free or the other way round). */
 ATTN_API attn_status attn_resolve_context(const attn_context *context, attn_resources *resources);
 

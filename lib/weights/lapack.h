@@ -1,5 +1,5 @@
-/* LAPACK in `real`, on column-major matrices in memory of the caller: nothing is allocated. The caller holds the BLAS guard.
- * Sizes fit LAPACK's integer: attn_check_lapack_matrix(). */
+/* LAPACK in `real`, on column-major matrices in memory of the caller: nothing is allocated. Around a routine the caller
+ * holds the BLAS guard, not around its query. Sizes fit LAPACK's integer: attn_check_lapack_matrix(). */
 #ifndef ATTN_LIB_LAPACK_H
 #define ATTN_LIB_LAPACK_H
 
