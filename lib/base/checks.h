@@ -35,6 +35,12 @@ attn_extent attn_extent_heads(const char *name, const void *address, int64_t bat
 
 bool attn_extent_empty(const attn_extent *e);
 
+/* The distance of rows in an array of that many. A single row has none: what the caller left there may be anything, too
+ * much for BLAS and for sums with it, and row_size stands for it. */
+static inline int64_t attn_used_stride(int64_t rows, int64_t stride, int64_t row_size) {
+    return rows > 1 ? stride : row_size;
+}
+
 /* ATTN_ERR_SIZE when value is below minimum. */
 ATTN_API attn_status attn_check_size(const char *name, int64_t value, int64_t minimum);
 

@@ -25,9 +25,17 @@ enum {
         262144 /* multiplications worth starting a thread for: some ten microseconds at 25 per nanosecond */
 };
 
-/* A stride between rows that are not there is never looked at. */
-static int64_t used_stride(int64_t rows, int64_t stride) {
-    return rows > 1 ? stride : 0;
+/* The strides that are used; attn_gemm() makes of 0 what CBLAS wants of a single row. */
+static int64_t a_stride_of(const attn_product *p) {
+    return attn_used_stride(p->m, p->a_stride, 0);
+}
+
+static int64_t b_stride_of(const attn_product *p) {
+    return attn_used_stride(p->transpose_b && p->k > 0 ? p->n : p->k, p->b_stride, 0);
+}
+
+static int64_t c_stride_of(const attn_product *p) {
+    return attn_used_stride(p->m, p->c_stride, 0);
 }
 
 attn_status REAL(attn_check_product)(const attn_product *product) {
@@ -35,9 +43,9 @@ attn_status REAL(attn_check_product)(const attn_product *product) {
     if (p->members == 0 || p->m == 0 || p->n == 0 || p->k == 0)
         return ATTN_OK; /* no product */
     ATTN_TRY(attn_check_fits_blas(p->k_name, "", p->k));
-    ATTN_TRY(attn_check_fits_blas(p->a_name, ": row stride", used_stride(p->m, p->a_stride)));
-    ATTN_TRY(attn_check_fits_blas(p->b_name, ": row stride", used_stride(p->transpose_b ? p->n : p->k, p->b_stride)));
-    ATTN_TRY(attn_check_fits_blas(p->c_name, ": row stride", used_stride(p->m, p->c_stride)));
+    ATTN_TRY(attn_check_fits_blas(p->a_name, ": row stride", a_stride_of(p)));
+    ATTN_TRY(attn_check_fits_blas(p->b_name, ": row stride", b_stride_of(p)));
+    ATTN_TRY(attn_check_fits_blas(p->c_name, ": row stride", c_stride_of(p)));
     return attn_blas_check();
 }
 
@@ -96,8 +104,7 @@ static void compute_block(const attn_product *p, const attn_block *block) {
     int64_t block_rows = attn_smaller(block->rows, rows - block->row);
     real *c = c_row(p, block->member, block->row) + block->col;
     attn_gemm(false, p->transpose_b, block_rows, block->cols, p->k, p->alpha, a_row(p, block->member, block->row),
-              used_stride(p->m, p->a_stride), b_col(p, block->col),
-              used_stride(p->transpose_b ? p->n : p->k, p->b_stride), 0, c, used_stride(p->m, p->c_stride));
+              a_stride_of(p), b_col(p, block->col), b_stride_of(p), 0, c, c_stride_of(p));
     for (int64_t row = 0; row < block_rows; row++)
         add_bias(p, block->col, block->cols, c + row * p->c_stride);
 }
@@ -112,13 +119,12 @@ typedef struct row_batch {
 static void compute_rows(const attn_product *p, int64_t col, int64_t cols, row_batch *batch) {
     const REAL(attn_kernels) *kernels = REAL(attn_kernels_in_use)();
     const real *b = b_col(p, col);
-    int64_t b_stride = p->k == 0 ? 0 : p->b_stride;
     if (p->transpose_b) {
-        kernels->product_transposed(batch->rows, cols, p->k, 1, batch->a, b, b_stride, batch->c);
+        kernels->product_transposed(batch->rows, cols, p->k, 1, batch->a, b, b_stride_of(p), batch->c);
     } else {
         for (int64_t r = 0; r < batch->rows; r++)
             memset(batch->c[r], 0, (size_t)cols * sizeof(real));
-        kernels->add_product(batch->rows, cols, p->k, batch->a, b, b_stride, batch->c);
+        kernels->add_product(batch->rows, cols, p->k, batch->a, b, b_stride_of(p), batch->c);
     }
     for (int64_t r = 0; r < batch->rows; r++)
         add_bias(p, col, cols, batch->c[r]);

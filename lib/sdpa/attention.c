@@ -14,11 +14,6 @@ static const real *at(const real *base, int64_t offset) {
     return base != NULL ? base + offset : NULL;
 }
 
-/* The distance of rows in an array of that many. A single row has none: what the caller left there may not fit BLAS. */
-static int64_t used_stride(int64_t rows, int64_t stride, int64_t row_size) {
-    return rows > 1 ? stride : row_size;
-}
-
 attn_head attn_head_at(const attn_call *call, const attn_task *task, int64_t q_head) {
     const attn_problem *p = &call->plan->problem;
     const attn_args *args = call->args;
@@ -34,10 +29,10 @@ attn_head attn_head_at(const attn_call *call, const attn_task *task, int64_t q_h
         .v = at(args->v, b * p->v.batch + kv_head * p->v.head + kv_start * p->v.row),
         .out = (real *)at(args->out, b * p->out.batch + q_head * p->out.head + q_start * p->out.row),
         .lse = (real *)at(args->lse, b * p->lse.batch + q_head * p->lse.head + q_start * p->lse.row),
-        .q_row = used_stride(p->q_len, p->q.row, p->head_dim),
-        .k_row = used_stride(p->kv_len, p->k.row, p->head_dim),
-        .v_row = used_stride(p->kv_len, p->v.row, p->v_dim),
-        .out_row = used_stride(p->q_len, p->out.row, p->v_dim),
+        .q_row = attn_used_stride(p->q_len, p->q.row, p->head_dim),
+        .k_row = attn_used_stride(p->kv_len, p->k.row, p->head_dim),
+        .v_row = attn_used_stride(p->kv_len, p->v.row, p->v_dim),
+        .out_row = attn_used_stride(p->q_len, p->out.row, p->v_dim),
         .lse_row = p->lse.row,
     };
 }

@@ -221,6 +221,17 @@ static void test_sizes_beyond_blas(void **state) {
     assert_true(output[0] == 0);
 }
 
+/* A weight of one row in the loops for few rows, whose sums of strides would leave 63 bits. */
+static void test_weight_of_one_row(void **state) {
+    (void)state;
+    enum { OUT = 45 };
+    assert_ok(
+        REAL(attn_project)(NULL, 1, 1, 1, OUT, input, 0, INT64_MAX, input2, INT64_MAX, NULL, output, 0, INT64_MAX));
+    for (int c = 0; c < OUT; c++)
+        assert_true(output[c] == input[0] * input2[c]);
+    assert_untouched(output + OUT, ELEMENTS - OUT);
+}
+
 static void test_context(void **state) {
     (void)state;
     attn_context context = ATTN_CONTEXT_INIT;
@@ -340,6 +351,7 @@ int main(void) {
         TEST(test_softmax),
         TEST(test_combine),
         TEST(test_sizes_beyond_blas),
+        TEST(test_weight_of_one_row),
         TEST(test_context),
         TEST(test_trace),
         TEST(test_trace_too_large),
