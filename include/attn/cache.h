@@ -97,8 +97,8 @@ ATTN_API attn_status attn_cache_append_f64(attn_cache *cache, int64_t member, in
 
 /* Appends keys and values to all members at once (since 0.1): counts[b] to member b, or `rows` to each with counts
  * NULL. k: [batch, kv_heads, rows, head_dim], v: [batch, kv_heads, rows, v_dim]; rows at or beyond counts[b] are not
- * read. counts: [batch], each 0 .. rows. Errors and all else: as attn_cache_append_f32(); _LENGTH for a count outside 0
- * .. rows too. All members are checked before any is changed. */
+ * read. counts: [batch], each 0 .. rows, not in the memory of the cache (ATTN_ERR_OVERLAP). Errors and all else: as
+ * attn_cache_append_f32(); _LENGTH for a count outside 0 .. rows too. All members are checked before any is changed. */
 ATTN_API attn_status attn_cache_append_all_f32(attn_cache *cache, int64_t rows, const int64_t *counts, const float *k,
                                                attn_strides k_strides, const float *v, attn_strides v_strides);
 ATTN_API attn_status attn_cache_append_all_f64(attn_cache *cache, int64_t rows, const int64_t *counts, const double *k,

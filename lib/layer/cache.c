@@ -37,6 +37,12 @@ attn_status attn_check_cache_member(const attn_cache *cache, int64_t member) {
                      cache->sizes.batch);
 }
 
+attn_status attn_check_apart_from_cache(const attn_cache *cache, const char *name, const int64_t *lengths) {
+    attn_extent memory = attn_extent_vector("cache", cache, cache->bytes, 1);
+    attn_extent array = attn_extent_vector(name, lengths, cache->sizes.batch, sizeof *lengths);
+    return attn_check_apart(&memory, &array);
+}
+
 attn_status attn_check_cache_room(const attn_cache *cache, int64_t member, int64_t rows) {
     if (rows <= cache->sizes.capacity - cache->length[member])
         return ATTN_OK;

@@ -35,6 +35,9 @@ attn_status attn_check_cache_member(const attn_cache *cache, int64_t member);
 attn_status attn_complete_problem(const attn_cache *cache, const attn_problem *given, int64_t kv_len,
                                   attn_problem *problem);
 
+/* [batch] lengths, or NULL, that do not lie in the cache, where new rows would change them (ATTN_ERR_OVERLAP). */
+attn_status attn_check_apart_from_cache(const attn_cache *cache, const char *name, const int64_t *lengths);
+
 /* Room for `rows` more keys of a member (ATTN_ERR_LENGTH). */
 attn_status attn_check_cache_room(const attn_cache *cache, int64_t member, int64_t rows);
 

@@ -93,6 +93,7 @@ static attn_status append(append_call *call) {
                              call->rows);
         ATTN_TRY(attn_check_cache_room(call->cache, call->first_member + m, count));
     }
+    ATTN_TRY(attn_check_apart_from_cache(call->cache, "counts", call->counts));
     for (int i = 0; i < 2; i++)
         ATTN_TRY(check_part(call, &call->part[i]));
     store(call);

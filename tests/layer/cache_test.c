@@ -791,6 +791,14 @@ static void test_bad_appends(void **state) {
     assert_refused(ATTN_ERR_LENGTH, "counts[1] 3 is outside 0..rows 2", append_all(cache, &t, 0, 2, too_many));
     assert_refused(ATTN_ERR_LENGTH, "counts[0] -1 is outside 0..rows 2", append_all(cache, &t, 0, 2, negative));
     assert_refused(ATTN_ERR_SIZE, "rows -1 is below 0", append_all(cache, &t, 0, -1, NULL));
+    real *place = NULL, *other = NULL;
+    attn_strides strides;
+    assert_ok(REAL(attn_cache_rows)(cache, 1, &place, &strides, &other, &strides));
+    int64_t *counts = (int64_t *)(void *)place; /* on the first key of member 1, whose bits are put back */
+    const int64_t bits[] = {counts[0], counts[1]};
+    counts[0] = counts[1] = 1;
+    assert_refused(ATTN_ERR_OVERLAP, "cache overlaps counts", append_all(cache, &t, 0, 1, counts));
+    memcpy(counts, bits, sizeof bits);
     assert_refused(ATTN_ERR_SIZE, "rows -1 is below 0", attn_cache_extend(cache, 0, -1));
     assert_refused(ATTN_ERR_SIZE, "member 2 is none of a cache with batch 2", attn_cache_extend(cache, 2, 1));
     assert_refused(ATTN_ERR_SIZE, "member -1 is none of a cache with batch 2", attn_cache_extend(cache, -1, 1));
