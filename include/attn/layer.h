@@ -75,12 +75,14 @@ typedef struct attn_layer {
 ATTN_API attn_status attn_layer_init(attn_layer *layer, size_t struct_size);
 
 /* Reads flags and sizes, those of layer->attention too, and fills the strides of dense arrays (since 0.1); it writes
- * strides only. Errors: ATTN_ERR_NULL, _STRUCT_SIZE, _SIZE, _OVERFLOW. */
+ * strides only. Errors: ATTN_ERR_NULL, _STRUCT_SIZE, _SIZE, _OVERFLOW, _FLAG (unknown ones, ragged keys with a cache). */
 ATTN_API attn_status attn_layer_layout_dense(attn_layer *layer);
 
 /* The floating-point operations of a layer (since 0.1): 2 * rows * in * out for each projection, of rows that count, and
  * attn_problem_flops() for attention. q_lens, kv_lens: as in the args, ragged members too; past: the keys that the
- * cache holds of each member; [batch] each, NULL for full length and for nothing. Errors: as attn_layer_f32(). */
+ * cache holds of each member; [batch] each, NULL for full length and for nothing. Strides and rotary do not count, but
+ * for the strides of mask and bias. Errors: ATTN_ERR_NULL, _STRUCT_SIZE, _SIZE, _STRIDE, _VALUE, _LENGTH, _OVERFLOW, _FLAG,
+ * _UNSUPPORTED; none of workspace or BLAS. */
 ATTN_API attn_status attn_layer_flops(const attn_layer *layer, const int64_t *q_lens, const int64_t *kv_lens,
                                       const int64_t *past, double *flops);
 
@@ -141,9 +143,10 @@ ATTN_API attn_status attn_layer_args_init_f64(attn_layer_args_f64 *args, size_t 
  *   has; for decoding the alignment is ATTN_ALIGN_BOTTOM_RIGHT. In cross-attention kv_len may be 0 with a cache: then
  *   nothing joins it.
  * NULL: context = defaults; arrays without elements; others see attn_layer_args_f32.
- * Aliasing: inputs may alias each other. y is refused (ATTN_ERR_OVERLAP) when it starts at an input's pointer, or when
- *   both extents are dense and intersect; other overlaps with an input are undefined. y, lse and intermediates overlap
- *   neither themselves nor each other; the memory of the cache is no other argument's.
+ * Aliasing: inputs may alias each other. y, lse and intermediates are refused (ATTN_ERR_OVERLAP) where one starts at an
+ *   input's pointer, lengths and offsets included, or where both extents are dense and intersect; other overlaps with an
+ *   input are undefined. They overlap neither themselves nor each other; the memory of the cache is no other argument's,
+ *   and lengths in it are refused.
  * NaN and Inf: in the products as they give them, in attention as sdpa.h says.
  * Rows of x at or beyond q_lens[b] and of the context at or beyond kv_lens[b] are not read; those of y become 0. The
  *   rows of a ragged y that belong to no member are not written. A row that sees no key is b_O.

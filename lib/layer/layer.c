@@ -79,6 +79,10 @@ static attn_status read_layer(const attn_layer *given, attn_layer *layer, attn_p
     return has(layer, ATTN_LAYER_HAS_CACHE) ? check_cache_sizes(layer, problem) : ATTN_OK;
 }
 
+static const char *const array_names[ATTN_LAYER_ARRAYS] = {
+    "x", "context", "w_q", "w_k", "w_v", "w_o", "b_q", "b_k", "b_v", "b_o", "ids", "kv_ids", "cosines", "sines", "y",
+};
+
 /* Columns of the heads side by side, saturated. */
 typedef struct layer_columns {
     int64_t q, k, v, z;
@@ -98,11 +102,14 @@ static void set_weights(const attn_layer *layer, const attn_problem *p, attn_lay
     bool packed = has(layer, ATTN_LAYER_PACKED), cross = has(layer, ATTN_LAYER_CROSS);
     int64_t kv_in = cross ? layer->d_context : layer->d_model;
     int64_t kv = attn_add_saturated(n.k, n.v);
-    weight[0] =
-        (attn_layer_weight){layer->d_model, packed && !cross ? attn_add_saturated(n.q, kv) : n.q, layer->w_q_row};
-    weight[1] = (attn_layer_weight){kv_in, !packed ? n.k : cross ? kv : 0, layer->w_k_row};
-    weight[2] = (attn_layer_weight){kv_in, packed ? 0 : n.v, layer->w_v_row};
-    weight[3] = (attn_layer_weight){n.z, layer->d_out, layer->w_o_row};
+    int64_t q = packed && !cross ? attn_add_saturated(n.q, kv) : n.q;
+    int64_t k = !packed ? n.k : cross ? kv : 0;
+    int64_t v = packed ? 0 : n.v;
+    const char *const *names = array_names + ATTN_LAYER_W_Q;
+    weight[ATTN_LAYER_Q] = (attn_layer_weight){names[ATTN_LAYER_Q], layer->d_model, q, layer->w_q_row};
+    weight[ATTN_LAYER_K] = (attn_layer_weight){names[ATTN_LAYER_K], kv_in, k, layer->w_k_row};
+    weight[ATTN_LAYER_V] = (attn_layer_weight){names[ATTN_LAYER_V], kv_in, v, layer->w_v_row};
+    weight[ATTN_LAYER_O] = (attn_layer_weight){names[ATTN_LAYER_O], n.z, layer->d_out, layer->w_o_row};
 }
 
 attn_status attn_layer_layout_dense(attn_layer *given) {
@@ -120,12 +127,11 @@ attn_status attn_layer_layout_dense(attn_layer *given) {
     layer.y_row = layer.d_out;
     layer.y_batch = attn_mul_saturated(p.q_len, layer.d_out);
     int64_t *const rows[] = {&layer.w_q_row, &layer.w_k_row, &layer.w_v_row, &layer.w_o_row};
-    static const char *const names[] = {"w_q", "w_k", "w_v", "w_o"};
     for (int i = 0; i < ATTN_LAYER_WEIGHTS; i++) {
         *rows[i] = has(&layer, ATTN_LAYER_OUT_IN) ? weight[i].in : weight[i].columns;
         if (*rows[i] == INT64_MAX)
             return attn_fail(ATTN_ERR_OVERFLOW, "%s: a dense array of these sizes has strides beyond 63 bits",
-                             names[i]);
+                             weight[i].name);
     }
     if (layer.x_batch == INT64_MAX || layer.context_batch == INT64_MAX || layer.y_batch == INT64_MAX)
         return attn_fail(ATTN_ERR_OVERFLOW, "%s: a dense array of these sizes has strides beyond 63 bits",
@@ -147,9 +153,11 @@ static attn_extent rows_extent(const attn_layer_plan *plan, int64_t rows, int64_
                              (attn_strides){.batch = one ? 0 : batch, .row = row}, 1);
 }
 
+static int64_t weight_rows(const attn_layer_plan *plan, const attn_layer_weight *weight) {
+    return attn_layer_has(plan, ATTN_LAYER_OUT_IN) ? weight->columns : weight->in;
+}
+
 attn_extent attn_layer_extent(const attn_layer_plan *plan, int array, const void *address) {
-    static const char *const names[] = {"x",   "context", "w_q", "w_k",    "w_v",     "w_o",   "b_q", "b_k",
-                                        "b_v", "b_o",     "ids", "kv_ids", "cosines", "sines", "y"};
     const attn_problem *p = &plan->attention.problem;
     const attn_layer *l = &plan->layer;
     bool cross = attn_layer_has(plan, ATTN_LAYER_CROSS);
@@ -170,7 +178,7 @@ attn_extent attn_layer_extent(const attn_layer_plan *plan, int array, const void
     case ATTN_LAYER_W_O: {
         const attn_layer_weight *w = &plan->weight[array - ATTN_LAYER_W_Q];
         bool out_in = attn_layer_has(plan, ATTN_LAYER_OUT_IN);
-        e = attn_extent_matrix(NULL, NULL, out_in ? w->columns : w->in, out_in ? w->in : w->columns, w->row, 1);
+        e = attn_extent_matrix(NULL, NULL, weight_rows(plan, w), out_in ? w->in : w->columns, w->row, 1);
         break;
     }
     case ATTN_LAYER_B_Q:
@@ -200,7 +208,7 @@ attn_extent attn_layer_extent(const attn_layer_plan *plan, int array, const void
         e = rows_extent(plan, p->q_len, p->total_q, l->d_out, l->y_batch, l->y_row);
         break;
     }
-    e.name = names[array];
+    e.name = array_names[array];
     e.address = address;
     e.element_bytes = element_bytes;
     return e;
@@ -216,23 +224,29 @@ static attn_status check_strides(const attn_layer_plan *plan) {
     return ATTN_OK;
 }
 
+/* Of `rows` rows. */
+static attn_status check_row_stride(const char *name, int64_t rows, int64_t stride) {
+    return attn_check_fits_blas(name, ": row stride", attn_used_stride(rows, stride, 0));
+}
+
 /* What goes to CBLAS as it is; rows and columns are cut into blocks. */
 static attn_status check_blas_integers(const attn_layer_plan *plan) {
     const attn_layer *l = &plan->layer;
-    static const char *const weights[] = {"w_q", "w_k", "w_v", "w_o"};
+    int64_t rows = plan->attention.problem.q_len;
     ATTN_TRY(attn_check_fits_blas("d_model", "", l->d_model));
-    ATTN_TRY(attn_check_fits_blas("q_heads * v_dim", "", plan->weight[3].in));
-    ATTN_TRY(attn_check_fits_blas("x", ": row stride", l->x_row));
-    ATTN_TRY(attn_check_fits_blas("y", ": row stride", l->y_row));
+    ATTN_TRY(attn_check_fits_blas("q_heads * v_dim", "", plan->weight[ATTN_LAYER_O].in));
+    ATTN_TRY(check_row_stride("x", rows, l->x_row));
+    ATTN_TRY(check_row_stride("y", rows, l->y_row));
     if (attn_layer_has(plan, ATTN_LAYER_CROSS)) {
         ATTN_TRY(attn_check_fits_blas("d_context", "", l->d_context));
-        ATTN_TRY(attn_check_fits_blas("context", ": row stride", l->context_row));
+        ATTN_TRY(check_row_stride("context", plan->new_keys, l->context_row));
+        ATTN_TRY(check_row_stride("projected rows of the context", plan->new_keys, plan->k.row));
     }
     for (int i = 0; i < ATTN_LAYER_WEIGHTS; i++)
         if (plan->weight[i].columns > 0)
-            ATTN_TRY(attn_check_fits_blas(weights[i], ": row stride", plan->weight[i].row));
-    ATTN_TRY(attn_check_fits_blas("projected rows", ": row stride", plan->q.row));
-    ATTN_TRY(attn_check_fits_blas("rows of Z", ": row stride", plan->z.row));
+            ATTN_TRY(check_row_stride(plan->weight[i].name, weight_rows(plan, &plan->weight[i]), plan->weight[i].row));
+    ATTN_TRY(check_row_stride("projected rows", rows, plan->q.row));
+    ATTN_TRY(check_row_stride("rows of Z", rows, plan->z.row));
     return attn_blas_check();
 }
 
@@ -316,22 +330,35 @@ static attn_status prepare_rotary(attn_layer_plan *plan, const attn_problem *p) 
     return attn_check_rotary(r);
 }
 
+/* What a plan knows from sizes and flags alone; `problem` is the caller's. */
+static attn_status begin_plan(attn_layer_plan *plan, const attn_layer *layer, attn_problem *problem) {
+    memset(plan, 0, sizeof *plan);
+    ATTN_TRY(read_layer(layer, &plan->layer, problem));
+    plan->new_keys = problem->kv_len;
+    set_weights(&plan->layer, problem, plan->weight);
+    return ATTN_OK;
+}
+
+/* When the problem is checked: of ragged members none is longer than all together. */
+static void limit_new_keys(attn_layer_plan *plan) {
+    if (attn_layer_ragged(plan))
+        plan->new_keys = plan->attention.problem.kv_len;
+}
+
 attn_status attn_layer_prepare(attn_layer_plan *plan, const attn_context *context, const attn_layer *layer,
                                attn_dtype dtype) {
     attn_problem problem;
-    memset(plan, 0, sizeof *plan);
     if (dtype != ATTN_F32 && dtype != ATTN_F64)
         return attn_fail(ATTN_ERR_DTYPE, "dtype %d is none", (int)dtype);
-    ATTN_TRY(read_layer(layer, &plan->layer, &problem));
+    ATTN_TRY(begin_plan(plan, layer, &problem));
     if (attn_layer_has(plan, ATTN_LAYER_HAS_ROTARY))
         ATTN_TRY(prepare_rotary(plan, &problem));
     int64_t real_bytes = dtype == ATTN_F32 ? sizeof(float) : sizeof(double);
-    plan->new_keys = problem.kv_len;
-    set_weights(&plan->layer, &problem, plan->weight);
     place_rows(plan, &problem, real_bytes);
     if (plan->ledger.overflow)
         return attn_fail(ATTN_ERR_OVERFLOW, "the workspace of these sizes does not fit the address space");
     ATTN_TRY(attn_plan_prepare(&plan->attention, context, &problem, dtype));
+    limit_new_keys(plan);
     ATTN_TRY(check_strides(plan));
     ATTN_TRY(check_blas_integers(plan));
     plan->attention_workspace = attn_ledger_book(&plan->ledger, "attention", plan->attention.ledger.bytes, 1, 1);
@@ -383,7 +410,11 @@ static attn_status add_flops(const attn_layer_plan *plan, int64_t members, int64
     ATTN_TRY(attn_problem_flops(&heads, &q_len, &keys, &attention));
     bool cross = attn_layer_has(plan, ATTN_LAYER_CROSS);
     double x_rows = (double)(cross || q_len > new_keys ? q_len : new_keys);
-    const double rows[] = {x_rows, cross ? (double)new_keys : x_rows, cross ? (double)new_keys : x_rows, (double)q_len};
+    double context_rows = cross ? (double)new_keys : x_rows;
+    const double rows[] = {[ATTN_LAYER_Q] = x_rows,
+                           [ATTN_LAYER_K] = context_rows,
+                           [ATTN_LAYER_V] = context_rows,
+                           [ATTN_LAYER_O] = (double)q_len};
     for (int i = 0; i < ATTN_LAYER_WEIGHTS; i++)
         attention += 2 * rows[i] * (double)plan->weight[i].in * (double)plan->weight[i].columns;
     *flops += (double)members * attention;
@@ -393,8 +424,14 @@ static attn_status add_flops(const attn_layer_plan *plan, int64_t members, int64
 attn_status attn_layer_flops(const attn_layer *layer, const int64_t *q_lens, const int64_t *kv_lens,
                              const int64_t *past, double *flops) {
     attn_layer_plan plan;
-    ATTN_TRY(attn_layer_prepare(&plan, NULL, layer, ATTN_F64));
+    attn_problem problem;
+    ATTN_TRY(begin_plan(&plan, layer, &problem));
+    if (attn_layer_has(&plan, ATTN_LAYER_HAS_CACHE))
+        problem.kv_len = plan.layer.capacity;
+    ATTN_TRY(attn_problem_layout_blhd(&problem)); /* its own strides do not count */
     const attn_problem *p = &plan.attention.problem;
+    ATTN_TRY(attn_check_problem(&problem, &plan.attention.problem));
+    limit_new_keys(&plan);
     if (flops == NULL)
         return attn_fail(ATTN_ERR_NULL, "flops is NULL");
     if (kv_lens == NULL && !attn_layer_has(&plan, ATTN_LAYER_CROSS))

@@ -30,12 +30,14 @@ enum {
     ATTN_LAYER_ARRAYS
 };
 
+/* The weights, in the order of their arrays and of their biases. */
+enum { ATTN_LAYER_Q, ATTN_LAYER_K, ATTN_LAYER_V, ATTN_LAYER_O, ATTN_LAYER_WEIGHTS };
+
 /* One weight matrix with its bias; columns 0 means that another one holds it. */
 typedef struct attn_layer_weight {
+    const char *name;
     int64_t in, columns, row;
 } attn_layer_weight;
-
-enum { ATTN_LAYER_WEIGHTS = 4 }; /* Q, K, V, O */
 
 /* Projected rows in the workspace. In self-attention Q, K and V share the rows of one array. */
 typedef struct attn_layer_rows {
@@ -48,7 +50,7 @@ struct attn_layer_plan {
     attn_layer layer; /* its pointers are not used any more */
     attn_rotary rotary;
     attn_plan attention; /* its problem has the strides of the workspace and of the cache */
-    int64_t new_keys;    /* kv_len as the caller gave it */
+    int64_t new_keys;    /* kv_len as the caller gave it; ragged: not more than total_kv */
     attn_layer_weight weight[ATTN_LAYER_WEIGHTS];
     attn_ledger ledger;
     attn_layer_rows q, k, v, z;

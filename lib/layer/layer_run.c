@@ -107,9 +107,12 @@ static attn_status check_lengths(layer_call *call) {
     ATTN_TRY(attn_check_lengths("q_lens", h->q_lens, p->batch, "q_len", p->q_len));
     ATTN_TRY(attn_check_lengths("kv_lens", h->kv_lens, p->batch, "kv_len", plan->new_keys));
     call->new_keys = h->kv_lens == NULL && !has(call, ATTN_LAYER_CROSS) ? h->q_lens : h->kv_lens;
-    for (int64_t b = 0; call->args.cache != NULL && b < p->batch; b++)
+    if (call->args.cache == NULL)
+        return ATTN_OK;
+    for (int64_t b = 0; b < p->batch; b++)
         ATTN_TRY(attn_check_cache_room(call->args.cache, b, new_keys_of(call, b)));
-    return ATTN_OK;
+    ATTN_TRY(attn_check_apart_from_cache(call->args.cache, "q_lens", h->q_lens));
+    return attn_check_apart_from_cache(call->args.cache, "kv_lens", h->kv_lens);
 }
 
 /* The arrays in the order of the enum. */
@@ -144,12 +147,15 @@ static attn_status check_arrays(const layer_call *call) {
     return ATTN_OK;
 }
 
-/* Arrays of the layer against those of attention. */
+/* Arrays of the layer against those of attention, and outputs of either against the lengths that the caller gave: the
+ * kv_lens of attention are in the workspace. */
 static attn_status check_apart_from_heads(const layer_call *call) {
     const attn_problem *p = &call->plan->attention.problem;
-    const attn_arrays arrays = attn_arrays_of(&call->heads);
+    const attn_args *h = &call->heads;
+    const attn_arrays arrays = attn_arrays_of(h);
     layer_extents extents = extents_of(call);
     const attn_extent *y = &extents.at[ATTN_LAYER_Y];
+    const attn_lengths lengths = {h->q_lens, call->new_keys, h->q_offsets, h->kv_offsets};
     for (int array = 0; array < ATTN_ARRAYS; array++) {
         if (arrays.at[array] == NULL)
             continue;
@@ -161,16 +167,9 @@ static attn_status check_apart_from_heads(const layer_call *call) {
         ATTN_TRY(attn_check_outputs_apart(y, &other));
         for (int input = 0; input < ATTN_LAYER_Y; input++)
             ATTN_TRY(attn_check_apart(&other, &extents.at[input]));
+        ATTN_TRY(attn_check_apart_from_lengths(p, &other, &lengths));
     }
-    const attn_extent lengths[] = {
-        attn_extent_vector("q_lens", call->heads.q_lens, p->batch, sizeof(int64_t)),
-        attn_extent_vector("kv_lens", call->new_keys, p->batch, sizeof(int64_t)),
-        attn_extent_vector("q_offsets", call->heads.q_offsets, p->batch + 1, sizeof(int64_t)),
-        attn_extent_vector("kv_offsets", call->heads.kv_offsets, p->batch + 1, sizeof(int64_t)),
-    };
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
-        ATTN_TRY(attn_check_apart(y, &lengths[i]));
-    return ATTN_OK;
+    return attn_check_apart_from_lengths(p, y, &lengths);
 }
 
 /* ---- Workspace --------------------------------------------------------------------------------------------------- */
@@ -219,9 +218,8 @@ static void use_workspace(layer_call *call, void *workspace) {
 
 /* ---- Products ---------------------------------------------------------------------------------------------------- */
 
-/* Rows of x, of the context or of Z times weight number `weight`; rows and places of both sides are still to be set. */
+/* Rows of x, of the context or of Z times a weight; rows and places of both sides are still to be set. */
 static attn_product weight_product(const layer_call *call, int weight, const real *b, const real *bias) {
-    static const char *const names[] = {"w_q", "w_k", "w_v", "w_o"};
     const attn_layer_weight *w = &call->plan->weight[weight];
     return (attn_product){
         .members = call->plan->attention.problem.batch,
@@ -235,7 +233,7 @@ static attn_product weight_product(const layer_call *call, int weight, const rea
         .bias = bias,
         .k_name = "d_in",
         .a_name = "rows",
-        .b_name = names[weight],
+        .b_name = w->name,
         .c_name = "rows",
     };
 }
@@ -262,7 +260,7 @@ static attn_product project_context(const layer_call *call, int weight, const re
     attn_product p = project_x(call, weight, b, bias, c, rows);
     if (!has(call, ATTN_LAYER_CROSS))
         return p;
-    p.m = attn_layer_ragged(call->plan) ? call->plan->attention.problem.kv_len : call->plan->new_keys;
+    p.m = call->plan->new_keys;
     p.lengths = call->new_keys;
     p.offsets = call->heads.kv_offsets;
     p.a = call->args.context;
@@ -276,18 +274,18 @@ static attn_status project(const layer_call *call) {
     const layer_args *a = &call->args;
     attn_product product[ATTN_MAX_PRODUCTS];
     int count = 0;
-    product[count++] = project_x(call, 0, a->w_q, a->b_q, call->q, &plan->q);
+    product[count++] = project_x(call, ATTN_LAYER_Q, a->w_q, a->b_q, call->q, &plan->q);
     if (has(call, ATTN_LAYER_CROSS) || !has(call, ATTN_LAYER_PACKED))
-        product[count++] = project_context(call, 1, a->w_k, a->b_k, call->k, &plan->k);
+        product[count++] = project_context(call, ATTN_LAYER_K, a->w_k, a->b_k, call->k, &plan->k);
     if (!has(call, ATTN_LAYER_PACKED))
-        product[count++] = project_context(call, 2, a->w_v, a->b_v, call->v, &plan->v);
+        product[count++] = project_context(call, ATTN_LAYER_V, a->w_v, a->b_v, call->v, &plan->v);
     return REAL(attn_run_products)(&plan->attention.resources, count, product);
 }
 
 static attn_status project_out(const layer_call *call) {
     const attn_layer_plan *plan = call->plan;
     const attn_layer *l = &plan->layer;
-    attn_product p = weight_product(call, 3, call->args.w_o, call->args.b_o);
+    attn_product p = weight_product(call, ATTN_LAYER_O, call->args.w_o, call->args.b_o);
     p.m = plan->attention.problem.q_len;
     p.lengths = call->heads.q_lens;
     p.offsets = call->heads.q_offsets;
@@ -407,9 +405,10 @@ static void store_keys(const layer_call *call) {
         REAL(attn_cache_store_all)(call->args.cache, plan->new_keys, call->new_keys, call->k, k, call->v, v);
 }
 
+/* By the lengths in the workspace: attention has read no others. */
 static void count_keys(const layer_call *call) {
     for (int64_t b = 0; call->args.cache != NULL && b < call->plan->attention.problem.batch; b++)
-        call->args.cache->length[b] += new_keys_of(call, b);
+        call->args.cache->length[b] = call->heads.kv_lens[b];
 }
 
 /* ---- Running ----------------------------------------------------------------------------------------------------- */

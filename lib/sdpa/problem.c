@@ -346,9 +346,8 @@ static attn_status check_pointers(const attn_problem *p, const attn_arrays *arra
     return ATTN_OK;
 }
 
-/* Lengths and offsets are inputs too: they are read again while outputs are written. */
-static attn_status check_apart_from_lengths(const attn_problem *p, const attn_extent *output,
-                                            const attn_lengths *lengths) {
+attn_status attn_check_apart_from_lengths(const attn_problem *p, const attn_extent *output,
+                                          const attn_lengths *lengths) {
     const attn_extent inputs[] = {
         attn_extent_vector("q_lens", lengths->q_lens, p->batch, sizeof(int64_t)),
         attn_extent_vector("kv_lens", lengths->kv_lens, p->batch, sizeof(int64_t)),
@@ -378,7 +377,7 @@ attn_status attn_check_arrays(const attn_problem *problem, const attn_arrays *ar
             ATTN_TRY(attn_check_apart(&extents[output], &extents[input]));
         for (int other = ATTN_FIRST_OUTPUT; other < output; other++)
             ATTN_TRY(attn_check_outputs_apart(&extents[other], &extents[output]));
-        ATTN_TRY(check_apart_from_lengths(problem, &extents[output], &arrays->lengths));
+        ATTN_TRY(attn_check_apart_from_lengths(problem, &extents[output], &arrays->lengths));
     }
     return ATTN_OK;
 }

@@ -306,6 +306,63 @@ static void test_bad_strides(void **state) {
             layer->x_batch = INT64_MAX);
 }
 
+/* A stride between rows that are not there may be anything. */
+static void test_strides_of_one_row(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        "layer d24h4/2,bias b1q1",      "layer d24h4/2,bias,outin b1q1",
+        "layer d24h4/2c11,bias b1q1k1", "layer d24h4/2,cache=9,past=4 b1q1",
+        "layer d1h1s40 b1q1",           "layer d1h1s40,packed b1q3",
+        "layer d1h1s40c1 b1q2k7",       "layer d1h1s1o1,outin b1q2",
+        "layer d1h1s1o1 b1q2",
+    };
+    static const int64_t strides[] = {INT64_C(1) << 40, INT64_MAX, 0};
+    for (size_t i = 0; i < 3 * (sizeof texts / sizeof *texts); i++) {
+        test_layer *t = make_layer(texts[i / 3]);
+        attn_layer *layer = &t->d.layer;
+        const attn_problem *p = &t->d.problem;
+        int64_t free_stride = strides[i % 3], n_z = p->q_heads * p->v_dim;
+        bool out_in = (layer->flags & ATTN_LAYER_OUT_IN) != 0;
+        if (p->q_len == 1)
+            layer->x_row = layer->y_row = free_stride;
+        if (p->kv_len == 1)
+            layer->context_row = free_stride;
+        if (out_in ? n_z == 1 : layer->d_model == 1)
+            layer->w_q_row = layer->w_k_row = layer->w_v_row = free_stride;
+        if (out_in ? layer->d_out == 1 : n_z == 1)
+            layer->w_o_row = free_stride;
+        assert_layer_ok(t, texts[i / 3], REAL(attn_layer)(NULL, layer, args_of_layer(t)));
+        free_layer(t);
+    }
+}
+
+/* Strides of several rows that a 32-bit BLAS cannot be told, those of the workspace too. */
+static void test_strides_beyond_blas(void **state) {
+    (void)state;
+    attn_blas_info info = ATTN_STRUCT_INIT(attn_blas_info);
+    assert_ok(attn_blas_get_info(&info));
+    if (info.integer_bits != 32)
+        skip();
+    const int64_t big = INT64_C(1) << 40;
+#if ATTN_REAL_BITS == 32
+#define PADDED_2_31 "2147483664" /* by one cache line */
+#else
+#define PADDED_2_31 "2147483656"
+#endif
+#define BEYOND ": row stride 1099511627776 does not fit the integer of the BLAS library"
+    REFUSED(SELF, ATTN_ERR_OVERFLOW, "x" BEYOND, layer->x_batch = layer->x_row = big);
+    REFUSED(SELF, ATTN_ERR_OVERFLOW, "y" BEYOND, layer->y_batch = 8 * (layer->y_row = big));
+    REFUSED(CROSS, ATTN_ERR_OVERFLOW, "context" BEYOND, layer->context_batch = layer->context_row = big);
+    REFUSED(SELF, ATTN_ERR_OVERFLOW, "w_q" BEYOND, layer->w_q_row = big);
+    REFUSED(SELF, ATTN_ERR_OVERFLOW, "w_o" BEYOND, layer->w_o_row = big);
+    REFUSED(CROSS, ATTN_ERR_OVERFLOW,
+            "projected rows of the context: row stride " PADDED_2_31 " does not fit the integer of the BLAS library",
+            heads->engine = ATTN_ENGINE_NAIVE;
+            heads->kv_heads = 4; heads->v_dim = 0; layer->d_context = 1; layer->w_o_row = 24;
+            heads->head_dim = INT64_C(1) << 29; layer->w_q_row = INT64_C(1) << 31; layer->d_model = 1; heads->q_len = 1;
+            layer->w_k_row = layer->w_q_row);
+}
+
 static void test_bad_pointers(void **state) {
     (void)state;
     REFUSED(SELF, ATTN_ERR_NULL, "attention is NULL", layer->attention = NULL);
@@ -346,6 +403,52 @@ static void test_bad_pointers(void **state) {
             rotary->table_rows = 9; rotary->table_row = 3; args->cosines = args->y + 1; args->sines = args->x);
     REFUSED(SELF, ATTN_ERR_OVERLAP, "y overlaps lse", head->lse = args->y + 3);
     REFUSED(SELF, ATTN_ERR_OVERLAP, "lse starts where w_q starts", head->lse = (real *)args->w_q);
+}
+
+/* Outputs on the caller's lengths: those of attention are elsewhere by then. With room for all of an output, were it
+ * written. */
+static void test_outputs_on_lengths(void **state) {
+    (void)state;
+    static int64_t numbers[512] = {3, 5};
+    static int64_t offsets[512] = {0, 5, 8};
+    void *lens = numbers;
+    void *inside = numbers + 1;
+#define CACHED_WANT CACHED ",lse,want=scores+capped+masked+weights"
+#define CROSS_WANT CROSS ",lse,want=scores+capped+masked+weights"
+    REFUSED(CACHED_WANT, ATTN_ERR_OVERLAP, "lse starts where kv_lens starts", head->kv_lens = lens; head->lse = lens);
+    REFUSED(CACHED_WANT, ATTN_ERR_OVERLAP, "scores starts where kv_lens starts", head->kv_lens = lens;
+            head->scores = lens);
+    REFUSED(CACHED_WANT, ATTN_ERR_OVERLAP, "capped overlaps kv_lens", head->kv_lens = inside; head->capped = lens);
+    REFUSED(CACHED_WANT, ATTN_ERR_OVERLAP, "masked starts where q_lens starts", head->q_lens = lens;
+            head->masked = lens);
+    REFUSED(CACHED_WANT, ATTN_ERR_OVERLAP, "weights starts where kv_lens starts", head->kv_lens = lens;
+            head->weights = lens);
+    REFUSED(CACHED_WANT, ATTN_ERR_OVERLAP, "y starts where kv_lens starts", head->kv_lens = lens; args->y = lens);
+    REFUSED(CROSS_WANT, ATTN_ERR_OVERLAP, "lse overlaps kv_lens", head->kv_lens = inside; head->lse = lens);
+    REFUSED(CROSS_WANT, ATTN_ERR_OVERLAP, "weights starts where kv_lens starts", head->kv_lens = lens;
+            head->weights = lens);
+    REFUSED(RAGGED ",lse", ATTN_ERR_OVERLAP, "lse starts where q_offsets starts", head->q_offsets = offsets;
+            head->lse = (void *)offsets);
+    assert_true(numbers[0] == 3 && numbers[1] == 5 && numbers[2] == 0 && offsets[1] == 5 && offsets[2] == 8);
+}
+
+/* Lengths in the cache, which new keys would change under the call. */
+static void test_lengths_in_the_cache(void **state) {
+    (void)state;
+    for (int way = 0; way < 2; way++) {
+        test_layer *t = make_layer(CACHED);
+        real *k, *v;
+        attn_strides ks, vs;
+        assert_ok(REAL(attn_cache_rows)(t->cache, 0, &k, &ks, &v, &vs));
+        int64_t *lens = (int64_t *)(void *)(k + 4 * ks.row);
+        lens[0] = 3, lens[1] = 5;
+        *(way == 0 ? &heads_of_layer(t)->q_lens : &heads_of_layer(t)->kv_lens) = lens;
+        assert_refused(ATTN_ERR_OVERLAP, way == 0 ? "cache overlaps q_lens" : "cache overlaps kv_lens",
+                       REAL(attn_layer)(NULL, &t->d.layer, args_of_layer(t)));
+        assert_true(lens[0] == 3 && lens[1] == 5);
+        assert_untouched(y_of_layer(t), t->d.elements[SUPPORT_LAYER_Y]);
+        free_layer(t);
+    }
 }
 
 static void test_bad_lengths(void **state) {
@@ -468,6 +571,13 @@ static void test_dense_layout(void **state) {
                    attn_layer_layout_dense(&layer));
     assert_int_equal(layer.x_row, 0);
     assert_refused(ATTN_ERR_NULL, "layer is NULL", attn_layer_layout_dense(NULL));
+    heads.q_len = heads.kv_len = 5;
+    layer.flags = 0x20;
+    assert_refused(ATTN_ERR_FLAG, "flags: 0x20 is unknown", attn_layer_layout_dense(&layer));
+    heads.flags = ATTN_RAGGED;
+    layer.flags = ATTN_LAYER_HAS_CACHE;
+    assert_refused(ATTN_ERR_FLAG, "ATTN_RAGGED: the keys of a cache are not packed", attn_layer_layout_dense(&layer));
+    assert_int_equal(layer.x_row, 0);
 }
 
 static double flops_of(const char *text, const int64_t *q_lens, const int64_t *past) {
@@ -501,6 +611,50 @@ static void test_flops(void **state) {
     free_layer(t);
 }
 
+/* Sizes count for flops, not what a plan in some precision makes of them. */
+static void test_flops_without_a_plan(void **state) {
+    (void)state;
+    attn_problem heads = ATTN_PROBLEM_INIT;
+    attn_layer layer = ATTN_LAYER_INIT;
+    double flops = -1;
+    heads.batch = heads.q_heads = heads.kv_heads = 1;
+    heads.head_dim = heads.v_dim = layer.d_model = layer.d_out = 16;
+    heads.q_len = heads.kv_len = INT64_C(1) << 54; /* its workspace fits in float, not in double */
+    layer.attention = &heads;
+    /* strides are 0: they do not count, nor does rotary */
+    layer.flags = ATTN_LAYER_HAS_ROTARY;
+    assert_ok(attn_layer_flops(&layer, NULL, NULL, NULL, &flops));
+    const long double len = 0x1p54L, wanted = 4 * 2 * len * 256 + 2 * len * len * 32;
+    assert_near(flops, wanted, 4 * 0x1p-52L * wanted);
+    attn_layer_plan *plan = NULL;
+    layer.flags = 0;
+    assert_ok(attn_layer_layout_dense(&layer));
+    assert_int_equal(attn_layer_plan_create(NULL, &layer, ATTN_F64, &plan), ATTN_ERR_OVERFLOW);
+    assert_ok(attn_layer_plan_create(NULL, &layer, ATTN_F32, &plan));
+    attn_layer_plan_destroy(plan);
+
+    /* more than one BLAS call could take */
+    heads.q_len = heads.kv_len = 2;
+    layer.d_model = layer.d_out = INT64_C(1) << 40;
+    assert_ok(attn_layer_flops(&layer, NULL, NULL, NULL, &flops));
+    assert_true(flops == 4 * 2 * 2 * 16 * 0x1p40 + 2 * 4 * 32);
+
+    /* packed rows are no more than all together */
+    heads.flags = ATTN_RAGGED;
+    heads.q_len = heads.kv_len = 100;
+    heads.total_q = heads.total_kv = 3;
+    layer.d_model = layer.d_out = 16;
+    assert_ok(attn_layer_flops(&layer, NULL, NULL, NULL, &flops));
+    assert_true(flops == 4 * 2 * 3 * 256 + 2 * 9 * 32);
+
+    heads.flags = ATTN_HAS_SCALE;
+    heads.scale = (double)NAN;
+    assert_int_equal(attn_layer_flops(&layer, NULL, NULL, NULL, &flops), ATTN_ERR_VALUE);
+    heads.flags = 0;
+    heads.batch = -1;
+    assert_refused(ATTN_ERR_SIZE, "batch -1 is below 0", attn_layer_flops(&layer, NULL, NULL, NULL, &flops));
+}
+
 static void test_initialisers(void **state) {
     (void)state;
     struct {
@@ -532,12 +686,17 @@ int main(void) {
         cmocka_unit_test(test_decoding_in_pieces),
         cmocka_unit_test(test_bad_sizes),
         cmocka_unit_test(test_bad_strides),
+        cmocka_unit_test(test_strides_of_one_row),
+        cmocka_unit_test(test_strides_beyond_blas),
         cmocka_unit_test(test_bad_pointers),
+        cmocka_unit_test(test_outputs_on_lengths),
+        cmocka_unit_test(test_lengths_in_the_cache),
         cmocka_unit_test(test_bad_lengths),
         cmocka_unit_test(test_full_cache),
         cmocka_unit_test(test_bad_calls),
         cmocka_unit_test(test_dense_layout),
         cmocka_unit_test(test_flops),
+        cmocka_unit_test(test_flops_without_a_plan),
         cmocka_unit_test(test_initialisers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
