@@ -23,8 +23,8 @@ const char *help_figures(void) {
     return "";
 }
 
-const char *stage_name(stage_id id) {
-    (void)id;
+const char *stage_name(stage_id s) {
+    (void)s;
     return "stage";
 }
 
