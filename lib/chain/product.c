@@ -175,7 +175,7 @@ static attn_blocks cut_blocks(const attn_product *p) {
 static product_part cut_product(const attn_product *p, int threads) {
     product_part part = {.product = p};
     bool any_few = false, any_many = false;
-    for (int64_t member = 0; member < p->members && !(any_few && any_many); member++) {
+    for (int64_t member = 0; p->n > 0 && member < p->members && !(any_few && any_many); member++) {
         bool few = takes_loops(p, rows_of(p, member));
         any_few |= few;
         any_many |= !few;

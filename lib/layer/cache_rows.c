@@ -205,11 +205,17 @@ static attn_status check_plan_of_cache(const attn_plan *plan, const attn_cache *
         const char *name;
         int64_t plan, cache;
     } sizes[] = {
-        {"batch", p->batch, s->batch},           {"kv_heads", p->kv_heads, s->kv_heads},
-        {"capacity", p->kv_len, s->capacity},    {"head_dim", p->head_dim, s->head_dim},
-        {"v_dim", p->v_dim, s->v_dim},           {"k head stride", p->k.head, cache->k_strides.head},
-        {"k row stride", p->k.row, s->head_dim}, {"v head stride", p->v.head, cache->v_strides.head},
+        {"batch", p->batch, s->batch},
+        {"kv_heads", p->kv_heads, s->kv_heads},
+        {"capacity", p->kv_len, s->capacity},
+        {"head_dim", p->head_dim, s->head_dim},
+        {"v_dim", p->v_dim, s->v_dim},
+        {"k head stride", p->k.head, cache->k_strides.head},
+        {"k row stride", p->k.row, s->head_dim},
+        {"v head stride", p->v.head, cache->v_strides.head},
         {"v row stride", p->v.row, s->v_dim},
+        {"k batch stride", p->k.batch, cache->k_strides.batch},
+        {"v batch stride", p->v.batch, cache->v_strides.batch},
     };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (sizes[i].plan != sizes[i].cache)

@@ -333,7 +333,8 @@ static attn_status turn_members(const layer_call *call, const rotary_side *side,
     else if (side->lengths != NULL)
         r->rows = side->lengths[b];
     r->x = r->y = (attn_strides){side->place->batch, r->head_dim, side->place->row};
-    if (side->after_cache && __builtin_add_overflow(r->start, call->args.cache->length[b], &r->start))
+    if (side->after_cache && (r->flags & ATTN_ROTARY_HAS_IDS) == 0 &&
+        __builtin_add_overflow(r->start, call->args.cache->length[b], &r->start))
         return attn_fail(ATTN_ERR_OVERFLOW,
                          "start %" PRId64 " and the %" PRId64 " keys of member %" PRId64
                          " make a position that is no int64",

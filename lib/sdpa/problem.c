@@ -351,8 +351,8 @@ attn_status attn_check_apart_from_lengths(const attn_problem *p, const attn_exte
     const attn_extent inputs[] = {
         attn_extent_vector("q_lens", lengths->q_lens, p->batch, sizeof(int64_t)),
         attn_extent_vector("kv_lens", lengths->kv_lens, p->batch, sizeof(int64_t)),
-        attn_extent_vector("q_offsets", lengths->q_offsets, p->batch + 1, sizeof(int64_t)),
-        attn_extent_vector("kv_offsets", lengths->kv_offsets, p->batch + 1, sizeof(int64_t)),
+        attn_extent_vector("q_offsets", lengths->q_offsets, attn_add_saturated(p->batch, 1), sizeof(int64_t)),
+        attn_extent_vector("kv_offsets", lengths->kv_offsets, attn_add_saturated(p->batch, 1), sizeof(int64_t)),
     };
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
         ATTN_TRY(attn_check_apart(output, &inputs[i]));

@@ -299,7 +299,7 @@ class ProgramTest(unittest.TestCase):
             "sdpa q4d8 --len 64", "help --man sweep", "sweep --man",
             "compare", "compare a.json", "compare a b c", "compare a b --bound x", "compare a b --bound -1",
             "compare a b --bound 5%%", "compare /no/file /no/file", "compare / /", "sdpa q4d8 --bound 5%", "sdpa q4d8 --json - --csv -", "sweep --seed -1", "check q4d8 -x",
-            "explain q4d8 --engine cache", "layer", "layer d24h3", "layer d25h3 q4", "layer d24h3 q4,flat", "layer d24h3,flat q4",
+            "explain q4d8 --engine cache", "layer", "layer d24h3", "layer d25h3 q4", "layer d24h3 q4,flat", "layer d24h3 q4,k@h", "layer d24h3 q4,layout=qkv", "layer d24h3,flat q4",
             "layer d24h3 q4k5", "layer d24h3 q4 b1", "layer d24h3,past=1 q4", "layer d24h3 q4 --engine fused",
         ]
         for mistake in mistakes:

@@ -538,6 +538,16 @@ static void test_bad_plans(void **state) {
                    REAL(attn_cache_plan_run)(plan, longer, &args, NULL, 0));
     assert_refused(ATTN_ERR_SIZE, "batch 2 of the plan is not the cache's 1",
                    REAL(attn_cache_plan_run)(plan, single, &args, NULL, 0));
+    attn_problem apart = problem; /* a plan of the cache's sizes, but for members further apart */
+    real *keys, *values;
+    apart.kv_len = TOKENS;
+    assert_ok(attn_problem_layout_bhld(&apart));
+    assert_ok(REAL(attn_cache_rows)(cache, 0, &keys, &apart.k, &values, &apart.v));
+    apart.k.batch += 1000;
+    assert_ok(attn_plan_create(NULL, &apart, REAL_DTYPE, &none));
+    assert_int_equal(REAL(attn_cache_plan_run)(none, cache, &args, NULL, 0), ATTN_ERR_SIZE);
+    assert_non_null(strstr(attn_last_error(), "k batch stride"));
+    attn_plan_destroy(none);
     args.k = t.k;
     assert_refused(ATTN_ERR_FLAG, "k is given, but the cache has its own",
                    REAL(attn_cache_plan_run)(plan, cache, &args, NULL, 0));

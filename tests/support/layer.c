@@ -143,6 +143,17 @@ static bool parse_layer_options(layer_parser *p, support_layer *l, const attn_pr
     return true;
 }
 
+/* A layer computes Q, K and V itself, each into an array of its own. */
+static bool check_heads(layer_parser *p, const support_case *heads) {
+    if (heads->q_broadcast != 0 || heads->k_broadcast != 0 || heads->v_broadcast != 0)
+        return refuse(p, "q@, k@ and v@ are for attention alone: a layer makes its own q, k and v");
+    if (heads->layout != SUPPORT_LAYOUT_BHLD)
+        return refuse(p, "layout= is for attention alone: a layer makes its own q, k and v");
+    if (heads->special_count > 0 || heads->distribution != SUPPORT_DATA_NORMAL)
+        return refuse(p, "nan=, inf= and data= are for attention alone: a layer makes its own q, k and v");
+    return true;
+}
+
 /* The heads as a problem of their own. */
 static bool parse_heads(layer_parser *p, support_layer *l, const attn_problem *sizes) {
     int64_t batch = 1, q_len = -1, kv_len = -1;
@@ -168,7 +179,7 @@ static bool parse_heads(layer_parser *p, support_layer *l, const attn_problem *s
              batch, sizes->q_heads, sizes->kv_heads, q_len, kv_len, sizes->head_dim, sizes->v_dim, p->at);
     l->heads = support_case_parse(text, p->error, p->error_size);
     free(text);
-    return l->heads != NULL;
+    return l->heads != NULL && check_heads(p, l->heads);
 }
 
 /* The keys that members have in the end: those of the past too, and in self-attention as many new ones as rows. */
