@@ -39,7 +39,7 @@ static inline bool wanted_isa_is_here(void) {
 
 /* Under valgrind, some fifty times slower, one of so many problems is enough: it looks at memory, not at numbers. */
 static inline size_t stride_of_problems(void) {
-    enum { UNDER_VALGRIND = 4 };
+    enum { UNDER_VALGRIND = 7 };
     const char *valgrind = getenv("ATTN_UNDER_VALGRIND");
     return valgrind != NULL && strcmp(valgrind, "1") == 0 ? UNDER_VALGRIND : 1;
 }
