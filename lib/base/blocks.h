@@ -11,10 +11,6 @@
 #include "base/checks.h"
 #include "base/context.h"
 
-static inline int64_t attn_smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 /* `members` matrices [rows, cols], each cut from its first row and column into blocks of block_rows x block_cols. */
 typedef struct attn_blocks {
     attn_task_queue queue;

@@ -8,6 +8,14 @@
 
 #include "base/exports.h"
 
+static inline int64_t attn_smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static inline int64_t attn_larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
 /* a * b and a + b of numbers that are not negative; INT64_MAX when they do not fit. */
 ATTN_API int64_t attn_mul_saturated(int64_t a, int64_t b);
 int64_t attn_add_saturated(int64_t a, int64_t b);

@@ -45,14 +45,6 @@ static query_block block_with_workspace(const attn_call *call, int worker) {
 
 /* ---- Over the keys ---- */
 
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-
 static void copy_rows(const attn_call *call, int64_t rows, int64_t cols, const real *from, int64_t ld, real *to) {
     for (int64_t i = 0; i < rows; i++)
         call->kernels->scaled(cols, 1, from + i * ld, to + i * cols);
@@ -93,15 +85,14 @@ static key_tile prepare_keys(const attn_call *call, const attn_task *task, const
     return tile;
 }
 
-/* s = scale Q K^T; exactly 0, without reading K, when the scale is 0. */
+/* s = scale Q K^T, of keys that were transposed for it or of those in the caller's array. */
 static void scores(const attn_call *call, const attn_head *arrays, const key_tile *keys, const attn_tile *tile) {
-    if (call->scale == 0)
+    if (!keys->transposed)
         attn_tile_scores(call, arrays, tile);
     else
-        attn_gemm(false, !keys->transposed, tile->rows, tile->keys, call->plan->problem.head_dim, call->scale,
-                  arrays->q + tile->row0 * arrays->q_row, arrays->q_row,
-                  keys->k + (tile->key0 - keys->begin) * (keys->transposed ? 1 : keys->k_row), keys->k_row, 0, tile->s,
-                  tile->ld);
+        attn_gemm(false, false, tile->rows, tile->keys, call->plan->problem.head_dim, call->scale,
+                  arrays->q + tile->row0 * arrays->q_row, arrays->q_row, keys->k + (tile->key0 - keys->begin),
+                  keys->k_row, 0, tile->s, tile->ld);
 }
 
 /* One tile of one head of the block: scores, hidden keys, softmax step, product with V. */
@@ -132,7 +123,7 @@ static void rows_step(const attn_call *call, const attn_task *task, const query_
     const attn_member *member = &task->member;
     int64_t strip = call->plan->shape.strip;
     attn_key_range seen = attn_block_keys(member, tile.row0, tile.rows);
-    int64_t begin = larger(keys->begin, seen.begin), end = smaller(keys->end, seen.end);
+    int64_t begin = attn_larger(keys->begin, seen.begin), end = attn_smaller(keys->end, seen.end);
     if (begin >= end)
         return;
     tile.key0 = begin;
@@ -143,7 +134,7 @@ static void rows_step(const attn_call *call, const attn_task *task, const query_
     }
     int64_t rows_end = tile.row0 + tile.rows;
     for (; tile.row0 < rows_end; tile.row0 += strip) {
-        tile.rows = smaller(strip, rows_end - tile.row0);
+        tile.rows = attn_smaller(strip, rows_end - tile.row0);
         rows_step(call, task, block, head, keys, tile);
     }
 }
@@ -199,9 +190,9 @@ static void go_over_keys(const attn_call *call, const attn_task *task, const que
     memset(block->o, 0, (size_t)(rows * call->plan->problem.v_dim) * sizeof *block->o);
     attn_key_range seen = attn_block_keys(&task->member, block->row0, block->rows);
     for (int64_t begin = seen.begin, end; begin < seen.end; begin = end) {
-        end = smaller((begin / tile_keys + 1) * tile_keys, seen.end);
+        end = attn_smaller((begin / tile_keys + 1) * tile_keys, seen.end);
         key_tile keys = prepare_keys(call, task, block, (attn_key_range){begin, end});
-        attn_tile tile = {.s = block->s, .ld = smaller(tile_keys, call->plan->problem.kv_len)};
+        attn_tile tile = {.s = block->s, .ld = attn_smaller(tile_keys, call->plan->problem.kv_len)};
         if (block->share.few_queries) {
             tile.row0 = block->row0;
             tile.rows = block->rows;
@@ -211,7 +202,7 @@ static void go_over_keys(const attn_call *call, const attn_task *task, const que
         for (int64_t head = 0; head < block->heads; head++)
             for (int64_t i = 0; i < block->rows; i += tile_rows) {
                 tile.row0 = block->row0 + i;
-                tile.rows = smaller(tile_rows, block->rows - i);
+                tile.rows = attn_smaller(tile_rows, block->rows - i);
                 rows_step(call, task, block, head, &keys, tile);
             }
     }
@@ -281,7 +272,7 @@ static void run_block(const attn_call *call, const attn_task *task, const query_
     bool all_finite = call->kernels->all_finite(block->heads * block->rows, v_dim, block->o, v_dim);
     for (int64_t head = 0; !all_finite && head < block->heads; head++)
         for (int64_t i = 0; i < block->rows; i += block->share.tile_rows) {
-            query_block part = part_of(block, v_dim, head, i, smaller(block->share.tile_rows, block->rows - i));
+            query_block part = part_of(block, v_dim, head, i, attn_smaller(block->share.tile_rows, block->rows - i));
             part.cleaning = suspicious(call, &part);
             if (part.cleaning)
                 go_over_keys(call, task, &part);
@@ -300,7 +291,7 @@ void attn_fused_task(const attn_call *call, int worker, const attn_task *task) {
     int64_t head0 = task->share / blocks * share.heads;
     if (head0 >= attn_group(call))
         return;
-    int64_t heads = smaller(share.heads, attn_group(call) - head0);
+    int64_t heads = attn_smaller(share.heads, attn_group(call) - head0);
     head0 += task->kv_head * attn_group(call);
     if (share.tiny) {
         for (int64_t head = head0; head < head0 + heads; head++)
@@ -315,9 +306,10 @@ void attn_fused_task(const attn_call *call, int worker, const attn_task *task) {
     block.heads = heads;
     block.row0 = (blocks - 1 - task->share % blocks) * share.rows;
     /* rows of the buffer, then those of them that are valid; either may be none */
-    int64_t buffer_end =
-        share.few_queries ? member->q_rows : larger(block.row0, smaller(block.row0 + share.rows, member->q_rows));
-    int64_t end = larger(block.row0, smaller(buffer_end, member->q_len));
+    int64_t buffer_end = share.few_queries
+                             ? member->q_rows
+                             : attn_larger(block.row0, attn_smaller(block.row0 + share.rows, member->q_rows));
+    int64_t end = attn_larger(block.row0, attn_smaller(buffer_end, member->q_len));
     block.rows = end - block.row0;
     for (int64_t head = 0; head < block.heads; head++) {
         attn_head arrays = attn_head_at(call, task, block.head0 + head);

@@ -22,14 +22,6 @@ enum {
     BLOCKS_PER_THREAD = 4, /* so that no thread waits long for the last one */
 };
 
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-
 static int64_t blocks_of(int64_t length, int64_t block) {
     return length / block + (length % block != 0);
 }
@@ -48,12 +40,14 @@ attn_share attn_share_of(const attn_plan *plan, const attn_member *member) {
     };
     const attn_problem *p = &plan->problem;
     int64_t pairs = attn_mul_saturated(member->q_len, member->kv_len);
-    share.tiny = share.few_queries && attn_mul_saturated(pairs, larger(larger(p->head_dim, p->v_dim), 1)) <= TINY;
+    share.tiny =
+        share.few_queries && attn_mul_saturated(pairs, attn_larger(attn_larger(p->head_dim, p->v_dim), 1)) <= TINY;
     if (share.few_queries) {
-        int64_t room = share.heads * smaller(share.rows, plan->problem.q_len);
-        share.rows = share.tile_rows = larger(member->q_len, 1);
+        int64_t room = share.heads * attn_smaller(share.rows, plan->problem.q_len);
+        share.rows = share.tile_rows = attn_larger(member->q_len, 1);
         share.tile_keys = FEW_TILE_KEYS;
-        share.heads = smaller(group_of(&plan->problem), larger(smaller(room, ATTN_FEW_ROWS) / share.rows, 1));
+        share.heads =
+            attn_smaller(group_of(&plan->problem), attn_larger(attn_smaller(room, ATTN_FEW_ROWS) / share.rows, 1));
     }
     return share;
 }
@@ -71,11 +65,12 @@ static void choose_blocks(attn_plan *plan) {
         plan->block_heads = 1;
         plan->block_rows = plan->engine == ATTN_ENGINE_BLAS ? p->q_len : NAIVE_BLOCK_ROWS;
     } else {
-        plan->block_rows = smaller(plan->shape.block_rows, attn_mul_saturated(blocks_of(p->q_len, unit), unit));
+        plan->block_rows = attn_smaller(plan->shape.block_rows, attn_mul_saturated(blocks_of(p->q_len, unit), unit));
         /* not more heads than a member with few queries may have in a piece of work */
-        plan->block_heads = larger(smaller(plan->shape.block_rows / larger(p->q_len, 1),
-                                           smaller(group, ATTN_FEW_ROWS / larger(smaller(p->q_len, FEW_KEYS), 1))),
-                                   1);
+        plan->block_heads = attn_larger(
+            attn_smaller(plan->shape.block_rows / attn_larger(p->q_len, 1),
+                         attn_smaller(group, ATTN_FEW_ROWS / attn_larger(attn_smaller(p->q_len, FEW_KEYS), 1))),
+            1);
     }
     for (;;) {
         plan->tasks_per_head = attn_mul_saturated(blocks_of(group, plan->block_heads),
@@ -113,15 +108,15 @@ static void book_blas(attn_plan *plan, int64_t real_bytes) {
 static void book_fused(attn_plan *plan, int64_t real_bytes) {
     const attn_problem *p = &plan->problem;
     const attn_tile_shape *shape = &plan->shape;
-    int64_t few_rows = smaller(FEW_KEYS, p->q_len), few_keys = smaller(FEW_TILE_KEYS, p->kv_len);
-    int64_t rows = larger(plan->block_heads * smaller(plan->block_rows, p->q_len), few_rows);
-    int64_t scores = larger(smaller(shape->rows, p->q_len) * smaller(shape->keys, p->kv_len),
-                            smaller(rows, ATTN_FEW_ROWS) * few_keys);
-    int64_t keys = smaller(larger(shape->keys, FEW_TILE_KEYS), p->kv_len);
+    int64_t few_rows = attn_smaller(FEW_KEYS, p->q_len), few_keys = attn_smaller(FEW_TILE_KEYS, p->kv_len);
+    int64_t rows = attn_larger(plan->block_heads * attn_smaller(plan->block_rows, p->q_len), few_rows);
+    int64_t scores = attn_larger(attn_smaller(shape->rows, p->q_len) * attn_smaller(shape->keys, p->kv_len),
+                                 attn_smaller(rows, ATTN_FEW_ROWS) * few_keys);
+    int64_t keys = attn_smaller(attn_larger(shape->keys, FEW_TILE_KEYS), p->kv_len);
     int64_t packed = shape->packed ? shape->keys : 0;
     attn_ledger *ledger = &plan->ledger;
     plan->pieces.scores = attn_ledger_book(ledger, "scores of a tile", scores, real_bytes, plan->workers);
-    plan->pieces.keys = attn_ledger_book(ledger, "visible keys of a row of few scores", smaller(TINY, p->kv_len),
+    plan->pieces.keys = attn_ledger_book(ledger, "visible keys of a row of few scores", attn_smaller(TINY, p->kv_len),
                                          sizeof(int64_t), plan->workers);
     plan->pieces.packed_keys = attn_ledger_book(ledger, "keys of a tile, transposed",
                                                 attn_mul_saturated(packed, p->head_dim), real_bytes, plan->workers);
@@ -213,10 +208,10 @@ attn_status attn_plan_prepare(attn_plan *plan, const attn_context *context, cons
         ATTN_TRY(attn_blas_check());
         ATTN_TRY(check_blas_integers(plan));
     }
-    plan->workers = (int)smaller(plan->resources.threads, plan->tasks);
+    plan->workers = (int)attn_smaller(plan->resources.threads, plan->tasks);
     bool threads_asked_for = context != NULL && context->threads > 0;
     if (!threads_asked_for)
-        plan->workers = (int)smaller(plan->workers, useful_workers(plan));
+        plan->workers = (int)attn_smaller(plan->workers, useful_workers(plan));
     int64_t real_bytes = dtype == ATTN_F32 ? sizeof(float) : sizeof(double);
     if (plan->engine == ATTN_ENGINE_NAIVE)
         book_naive(plan, real_bytes);
@@ -299,13 +294,13 @@ static void describe_fused(const attn_plan *plan, bounded_text *out) {
         add_text(out, "path: few queries, own loops (q_len at most %d)\n", FEW_QUERIES);
     else
         add_text(out, "path: few queries, own loops (both lengths at most %d)\n", FEW_KEYS);
-    add_text(out, "tile: %" PRId64 " queries x %" PRId64 " keys", smaller(share.tile_rows, p->q_len),
-             smaller(share.tile_keys, p->kv_len));
+    add_text(out, "tile: %" PRId64 " queries x %" PRId64 " keys", attn_smaller(share.tile_rows, p->q_len),
+             attn_smaller(share.tile_keys, p->kv_len));
     if (!share.few_queries)
         add_text(out, " (%s)\npacking: %s", plan->shape.reason,
                  plan->shape.packed ? "K transposed and V dense, a tile at a time" : "none");
     add_text(out, "\nblock that reads K and V once: %" PRId64 " heads x %" PRId64 " queries\n", share.heads,
-             smaller(share.rows, p->q_len));
+             attn_smaller(share.rows, p->q_len));
 }
 
 /* The options that are on, by the names of their flags. */
