@@ -1,24 +1,9 @@
 /* Tiles of queries and keys with an online softmax: a block of rows goes over the keys tile by tile, its output
  * accumulating, and no more than one tile of scores exists per thread. A tile of keys is prepared once for all rows and
- * heads of the block. Few queries go over larger tiles by loops of their own, the smallest members to naive's. */
-#include <string.h>
-#include <tgmath.h>
-
+ * heads of the block. Few queries have a path of their own (few_queries.c), the smallest members go to naive's loops. */
 #include "blas/blas.h"
+#include "sdpa/block.h"
 #include "sdpa/tile.h"
-
-/* The rows of a block while they go over the keys: `heads` query heads x `rows` queries, dense, heads outermost. */
-typedef struct query_block {
-    attn_share share;
-    int64_t head0, heads;
-    int64_t row0, rows;
-    real *s;                           /* a tile of scores of one head */
-    real *o;                           /* output before the division, heads x rows x v_dim */
-    real *row_max, *row_sum, *rescale; /* heads x rows */
-    real *packed_keys, *packed_values; /* of a tile */
-    real *clean;                       /* a tile of values */
-    bool cleaning;                     /* non-finite values are kept from rows that do not see them */
-} query_block;
 
 /* Keys begin .. end-1, which the rows of a block read together: where they are and how far apart. */
 typedef struct key_tile {
@@ -28,48 +13,22 @@ typedef struct key_tile {
     int64_t k_row, v_row;
 } key_tile;
 
-static query_block block_with_workspace(const attn_call *call, int worker) {
-    const attn_plan *plan = call->plan;
-    const attn_ledger *ledger = &plan->ledger;
-    return (query_block){
-        .s = attn_ledger_grant(ledger, call->workspace, plan->pieces.scores, worker),
-        .o = attn_ledger_grant(ledger, call->workspace, plan->pieces.output, worker),
-        .row_max = attn_ledger_grant(ledger, call->workspace, plan->pieces.row_max, worker),
-        .row_sum = attn_ledger_grant(ledger, call->workspace, plan->pieces.row_sum, worker),
-        .rescale = attn_ledger_grant(ledger, call->workspace, plan->pieces.rescale, worker),
-        .packed_keys = attn_ledger_grant(ledger, call->workspace, plan->pieces.packed_keys, worker),
-        .packed_values = attn_ledger_grant(ledger, call->workspace, plan->pieces.packed_values, worker),
-        .clean = attn_ledger_grant(ledger, call->workspace, plan->pieces.clean_values, worker),
-    };
-}
-
-/* ---- Over the keys ---- */
-
 static void copy_rows(const attn_call *call, int64_t rows, int64_t cols, const real *from, int64_t ld, real *to) {
     for (int64_t i = 0; i < rows; i++)
         call->kernels->scaled(cols, 1, from + i * ld, to + i * cols);
 }
 
-/* Asks for rows that a product will read a few microseconds later: short sequences come from memory each in turn, and the
- * products wait for each line. 6 % at length 128. */
-static void fetch_rows(int64_t rows, int64_t cols, const real *x, int64_t ld) {
-    enum { LINE = 64 / sizeof(real) };
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t c = 0; c < cols; c += LINE)
-            __builtin_prefetch(x + i * ld + c, 0, 2);
-}
-
 /* Where the block finds these keys and their values: in the caller's arrays, or packed for products without packing. */
-static key_tile prepare_keys(const attn_call *call, const attn_task *task, const query_block *block,
+static key_tile prepare_keys(const attn_call *call, const attn_task *task, const attn_query_block *block,
                              attn_key_range keys) {
     const attn_problem *p = &call->plan->problem;
     attn_head arrays = attn_head_at(call, task, block->head0);
     key_tile tile = {.begin = keys.begin, .end = keys.end, .k_row = arrays.k_row, .v_row = arrays.v_row};
     tile.k = arrays.k != NULL ? arrays.k + keys.begin * arrays.k_row : NULL;
     tile.v = arrays.v != NULL ? arrays.v + keys.begin * arrays.v_row : NULL;
-    if (block->share.few_queries || !call->plan->shape.packed)
+    if (!call->plan->shape.packed)
         return tile;
-    fetch_rows(keys.end - keys.begin, p->v_dim, tile.v, tile.v_row);
+    attn_fetch_rows(keys.end - keys.begin, p->v_dim, tile.v, tile.v_row);
     if (call->scale != 0) {
         call->kernels->transpose(keys.end - keys.begin, p->head_dim, tile.k, tile.k_row, block->packed_keys,
                                  call->plan->shape.keys);
@@ -96,7 +55,7 @@ static void scores(const attn_call *call, const attn_head *arrays, const key_til
 }
 
 /* One tile of one head of the block: scores, hidden keys, softmax step, product with V. */
-static void tile_step(const attn_call *call, const attn_task *task, const query_block *block, int64_t head,
+static void tile_step(const attn_call *call, const attn_task *task, const attn_query_block *block, int64_t head,
                       const key_tile *keys, const attn_tile *tile) {
     int64_t v_dim = call->plan->problem.v_dim;
     int64_t state = head * block->rows + tile->row0 - block->row0;
@@ -118,7 +77,7 @@ static void tile_step(const attn_call *call, const attn_task *task, const query_
 
 /* Rows of one head over the keys of a tile: nothing where all are hidden, in strips where some are, since a strip leaves
  * out the keys that none of its rows sees. */
-static void rows_step(const attn_call *call, const attn_task *task, const query_block *block, int64_t head,
+static void rows_step(const attn_call *call, const attn_task *task, const attn_query_block *block, int64_t head,
                       const key_tile *keys, attn_tile tile) {
     const attn_member *member = &task->member;
     int64_t strip = call->plan->shape.strip;
@@ -139,66 +98,16 @@ static void rows_step(const attn_call *call, const attn_task *task, const query_
     }
 }
 
-/* The rows of all heads over the keys of a tile, by loops of our own: K and V are read once, the values of a row or of a
- * few stay in registers. CBLAS has nothing to offer here. */
-static void few_queries_step(const attn_call *call, const attn_task *task, const query_block *block,
-                             const key_tile *keys, attn_tile tile) {
-    const attn_problem *p = &call->plan->problem;
-    int64_t rows = block->heads * block->rows;
-    const real *q[ATTN_FEW_ROWS], *weights[ATTN_FEW_ROWS];
-    real *s[ATTN_FEW_ROWS], *o[ATTN_FEW_ROWS];
-    for (int64_t i = 0; i < rows; i++) {
-        attn_head arrays = attn_head_at(call, task, block->head0 + i / block->rows);
-        q[i] = arrays.q + (block->row0 + i % block->rows) * arrays.q_row;
-        weights[i] = s[i] = block->s + i * tile.ld;
-        o[i] = block->o + i * p->v_dim;
-    }
-    tile.key0 = keys->begin;
-    tile.keys = keys->end - keys->begin;
-    if (call->scale != 0)
-        call->kernels->product_transposed(rows, tile.keys, p->head_dim, call->scale, q, keys->k, keys->k_row, s);
-    for (int64_t head = 0; head < block->heads; head++) {
-        attn_head arrays = attn_head_at(call, task, block->head0 + head);
-        tile.s = s[head * block->rows];
-        if (call->scale == 0)
-            attn_tile_scores(call, &arrays, &tile);
-        attn_tile_edit(call, &arrays, &task->member, &tile);
-        if (block->cleaning)
-            attn_tile_clean(call, &arrays, &tile, block->clean, o[head * block->rows], p->v_dim);
-    }
-    call->kernels->softmax_tile(rows, tile.keys, block->s, tile.ld, block->row_max, block->row_sum, block->rescale);
-    if (p->v_dim == 0)
-        return;
-    call->kernels->scale_rows(rows, p->v_dim, block->o, p->v_dim, block->rescale);
-    call->kernels->add_product(rows, p->v_dim, tile.keys, weights, block->cleaning ? block->clean : keys->v,
-                               block->cleaning ? p->v_dim : keys->v_row, o);
-}
-
 /* Takes the block over its visible keys. Tiles begin at multiples of their size, in rows and keys: where the block begins
  * and ends changes no result. */
-static void go_over_keys(const attn_call *call, const attn_task *task, const query_block *block) {
+static void go_over_keys(const attn_call *call, const attn_task *task, const attn_query_block *block) {
     int64_t tile_rows = block->share.tile_rows, tile_keys = block->share.tile_keys;
-    int64_t rows = block->heads * block->rows;
-    for (int64_t i = 0; i < rows; i++) {
-        block->row_max[i] = -(real)INFINITY;
-        block->row_sum[i] = 0;
-    }
-    for (int64_t head = 0; head < block->heads; head++) {
-        attn_head arrays = attn_head_at(call, task, block->head0 + head);
-        fetch_rows(block->rows, call->plan->problem.head_dim, arrays.q + block->row0 * arrays.q_row, arrays.q_row);
-    }
-    memset(block->o, 0, (size_t)(rows * call->plan->problem.v_dim) * sizeof *block->o);
+    attn_block_begin(call, task, block);
     attn_key_range seen = attn_block_keys(&task->member, block->row0, block->rows);
     for (int64_t begin = seen.begin, end; begin < seen.end; begin = end) {
         end = attn_smaller((begin / tile_keys + 1) * tile_keys, seen.end);
         key_tile keys = prepare_keys(call, task, block, (attn_key_range){begin, end});
         attn_tile tile = {.s = block->s, .ld = attn_smaller(tile_keys, call->plan->problem.kv_len)};
-        if (block->share.few_queries) {
-            tile.row0 = block->row0;
-            tile.rows = block->rows;
-            few_queries_step(call, task, block, &keys, tile);
-            continue;
-        }
         for (int64_t head = 0; head < block->heads; head++)
             for (int64_t i = 0; i < block->rows; i += tile_rows) {
                 tile.row0 = block->row0 + i;
@@ -206,78 +115,6 @@ static void go_over_keys(const attn_call *call, const attn_task *task, const que
                 rows_step(call, task, block, head, &keys, tile);
             }
     }
-}
-
-/* ---- The finished block ---- */
-
-/* True when a row that is neither empty nor NaN as a whole has a non-finite element: then a hidden value may have got
- * in. */
-static bool suspicious(const attn_call *call, const query_block *part) {
-    int64_t v_dim = call->plan->problem.v_dim;
-    for (int64_t i = 0; i < part->rows; i++)
-        if (part->row_sum[i] > 0 && !call->kernels->all_finite(1, v_dim, part->o + i * v_dim, v_dim))
-            return true;
-    return false;
-}
-
-/* One NaN for all, since the sign of a product's NaN depends on how rows were grouped. */
-static void make_nans_alike(int64_t n, real *x) {
-    for (int64_t i = 0; i < n; i++)
-        if (isnan(x[i]))
-            x[i] = (real)NAN;
-}
-
-/* out = o / sum and lse; a row whose sum is 0 has seen no key. */
-static void finish(const attn_call *call, const attn_task *task, const query_block *block, bool all_finite) {
-    int64_t v_dim = call->plan->problem.v_dim;
-    for (int64_t head = 0; head < block->heads; head++) {
-        attn_head arrays = attn_head_at(call, task, block->head0 + head);
-        for (int64_t i = 0; i < block->rows; i++) {
-            int64_t state = head * block->rows + i;
-            real sum = block->row_sum[state];
-            if (sum == 0) {
-                attn_clear_rows(call, &arrays, block->row0 + i, 1);
-                continue;
-            }
-            attn_divisor divisor = attn_with_sink(call, &arrays, block->row_max[state], sum);
-            real *out = arrays.out + (block->row0 + i) * arrays.out_row;
-            call->kernels->divided(v_dim, divisor.factor, divisor.sum, block->o + state * v_dim, out);
-            if (!all_finite)
-                make_nans_alike(v_dim, out);
-            if (arrays.lse != NULL)
-                arrays.lse[(block->row0 + i) * arrays.lse_row] =
-                    isnan(sum) ? (real)NAN : block->row_max[state] + log(sum);
-        }
-    }
-}
-
-/* The part of a block that a second run takes: one head's rows of one tile, the same ones whatever the block is. */
-static query_block part_of(const query_block *block, int64_t v_dim, int64_t head, int64_t i, int64_t rows) {
-    int64_t state = head * block->rows + i;
-    query_block part = *block;
-    part.head0 += head;
-    part.heads = 1;
-    part.row0 += i;
-    part.rows = rows;
-    part.o += state * v_dim;
-    part.row_max += state;
-    part.row_sum += state;
-    part.rescale += state;
-    return part;
-}
-
-static void run_block(const attn_call *call, const attn_task *task, const query_block *block) {
-    int64_t v_dim = call->plan->problem.v_dim;
-    go_over_keys(call, task, block);
-    bool all_finite = call->kernels->all_finite(block->heads * block->rows, v_dim, block->o, v_dim);
-    for (int64_t head = 0; !all_finite && head < block->heads; head++)
-        for (int64_t i = 0; i < block->rows; i += block->share.tile_rows) {
-            query_block part = part_of(block, v_dim, head, i, attn_smaller(block->share.tile_rows, block->rows - i));
-            part.cleaning = suspicious(call, &part);
-            if (part.cleaning)
-                go_over_keys(call, task, &part);
-        }
-    finish(call, task, block, all_finite);
 }
 
 /* A share of a key head is a few query heads and a block of rows of the buffer, later blocks first: under a causal mask
@@ -300,7 +137,7 @@ void attn_fused_task(const attn_call *call, int worker, const attn_task *task) {
                             attn_ledger_grant(&plan->ledger, call->workspace, plan->pieces.scores, worker));
         return;
     }
-    query_block block = block_with_workspace(call, worker);
+    attn_query_block block = attn_block_with_workspace(call, worker);
     block.share = share;
     block.head0 = head0;
     block.heads = heads;
@@ -316,5 +153,5 @@ void attn_fused_task(const attn_call *call, int worker, const attn_task *task) {
         attn_clear_rows(call, &arrays, end, buffer_end - end);
     }
     if (block.rows > 0)
-        run_block(call, task, &block);
+        attn_block_run(call, task, &block, share.few_queries ? attn_few_queries_over_keys : go_over_keys);
 }

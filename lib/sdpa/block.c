@@ -1,0 +1,107 @@
+/* Blocks of fused before and after their way over the keys. */
+#include "sdpa/block.h"
+
+#include <string.h>
+#include <tgmath.h>
+
+attn_query_block attn_block_with_workspace(const attn_call *call, int worker) {
+    const attn_plan *plan = call->plan;
+    const attn_ledger *ledger = &plan->ledger;
+    return (attn_query_block){
+        .s = attn_ledger_grant(ledger, call->workspace, plan->pieces.scores, worker),
+        .o = attn_ledger_grant(ledger, call->workspace, plan->pieces.output, worker),
+        .row_max = attn_ledger_grant(ledger, call->workspace, plan->pieces.row_max, worker),
+        .row_sum = attn_ledger_grant(ledger, call->workspace, plan->pieces.row_sum, worker),
+        .rescale = attn_ledger_grant(ledger, call->workspace, plan->pieces.rescale, worker),
+        .packed_keys = attn_ledger_grant(ledger, call->workspace, plan->pieces.packed_keys, worker),
+        .packed_values = attn_ledger_grant(ledger, call->workspace, plan->pieces.packed_values, worker),
+        .clean = attn_ledger_grant(ledger, call->workspace, plan->pieces.clean_values, worker),
+    };
+}
+
+void attn_block_begin(const attn_call *call, const attn_task *task, const attn_query_block *block) {
+    int64_t rows = block->heads * block->rows;
+    for (int64_t i = 0; i < rows; i++) {
+        block->row_max[i] = -(real)INFINITY;
+        block->row_sum[i] = 0;
+    }
+    for (int64_t head = 0; head < block->heads; head++) {
+        attn_head arrays = attn_head_at(call, task, block->head0 + head);
+        attn_fetch_rows(block->rows, call->plan->problem.head_dim, arrays.q + block->row0 * arrays.q_row, arrays.q_row);
+    }
+    memset(block->o, 0, (size_t)(rows * call->plan->problem.v_dim) * sizeof *block->o);
+}
+
+/* ---- The finished block ---- */
+
+/* True when a row that is neither empty nor NaN as a whole has a non-finite element: then a hidden value may have got
+ * in. */
+static bool suspicious(const attn_call *call, const attn_query_block *part) {
+    int64_t v_dim = call->plan->problem.v_dim;
+    for (int64_t i = 0; i < part->rows; i++)
+        if (part->row_sum[i] > 0 && !call->kernels->all_finite(1, v_dim, part->o + i * v_dim, v_dim))
+            return true;
+    return false;
+}
+
+/* One NaN for all, since the sign of a product's NaN depends on how rows were grouped. */
+static void make_nans_alike(int64_t n, real *x) {
+    for (int64_t i = 0; i < n; i++)
+        if (isnan(x[i]))
+            x[i] = (real)NAN;
+}
+
+/* out = o / sum and lse; a row whose sum is 0 has seen no key. */
+static void finish(const attn_call *call, const attn_task *task, const attn_query_block *block, bool all_finite) {
+    int64_t v_dim = call->plan->problem.v_dim;
+    for (int64_t head = 0; head < block->heads; head++) {
+        attn_head arrays = attn_head_at(call, task, block->head0 + head);
+        for (int64_t i = 0; i < block->rows; i++) {
+            int64_t state = head * block->rows + i;
+            real sum = block->row_sum[state];
+            if (sum == 0) {
+                attn_clear_rows(call, &arrays, block->row0 + i, 1);
+                continue;
+            }
+            attn_divisor divisor = attn_with_sink(call, &arrays, block->row_max[state], sum);
+            real *out = arrays.out + (block->row0 + i) * arrays.out_row;
+            call->kernels->divided(v_dim, divisor.factor, divisor.sum, block->o + state * v_dim, out);
+            if (!all_finite)
+                make_nans_alike(v_dim, out);
+            if (arrays.lse != NULL)
+                arrays.lse[(block->row0 + i) * arrays.lse_row] =
+                    isnan(sum) ? (real)NAN : block->row_max[state] + log(sum);
+        }
+    }
+}
+
+/* The part of a block that a second run takes: one head's rows of one tile, the same ones whatever the block is. */
+static attn_query_block part_of(const attn_query_block *block, int64_t v_dim, int64_t head, int64_t i, int64_t rows) {
+    int64_t state = head * block->rows + i;
+    attn_query_block part = *block;
+    part.head0 += head;
+    part.heads = 1;
+    part.row0 += i;
+    part.rows = rows;
+    part.o += state * v_dim;
+    part.row_max += state;
+    part.row_sum += state;
+    part.rescale += state;
+    return part;
+}
+
+void attn_block_run(const attn_call *call, const attn_task *task, const attn_query_block *block,
+                    attn_over_keys *over_keys) {
+    int64_t v_dim = call->plan->problem.v_dim;
+    over_keys(call, task, block);
+    bool all_finite = call->kernels->all_finite(block->heads * block->rows, v_dim, block->o, v_dim);
+    for (int64_t head = 0; !all_finite && head < block->heads; head++)
+        for (int64_t i = 0; i < block->rows; i += block->share.tile_rows) {
+            attn_query_block part =
+                part_of(block, v_dim, head, i, attn_smaller(block->share.tile_rows, block->rows - i));
+            part.cleaning = suspicious(call, &part);
+            if (part.cleaning)
+                over_keys(call, task, &part);
+        }
+    finish(call, task, block, all_finite);
+}

@@ -1,0 +1,52 @@
+/* A block: rows of one or several heads of a key head while they go over the keys, and what becomes of them at the end.
+ * Shared by fused's two paths, tiles and few queries. */
+#ifndef ATTN_LIB_BLOCK_H
+#define ATTN_LIB_BLOCK_H
+
+#include "base/real.h"
+#include "sdpa/engines.h"
+
+#define attn_block_with_workspace REAL(attn_block_with_workspace)
+#define attn_block_begin REAL(attn_block_begin)
+#define attn_block_run REAL(attn_block_run)
+#define attn_few_queries_over_keys REAL(attn_few_queries_over_keys)
+
+/* `heads` query heads x `rows` queries, dense, heads outermost. */
+typedef struct attn_query_block {
+    attn_share share;
+    int64_t head0, heads;
+    int64_t row0, rows;
+    real *s;                           /* a tile of scores of one head */
+    real *o;                           /* output before the division, heads x rows x v_dim */
+    real *row_max, *row_sum, *rescale; /* heads x rows */
+    real *packed_keys, *packed_values; /* of a tile */
+    real *clean;                       /* a tile of values */
+    bool cleaning;                     /* non-finite values are kept from rows that do not see them */
+} attn_query_block;
+
+/* Asks for rows that a product will read a few microseconds later: short sequences come from memory each in turn, and the
+ * products wait for each line. 6 % at length 128. */
+static inline void attn_fetch_rows(int64_t rows, int64_t cols, const real *x, int64_t ld) {
+    enum { LINE = 64 / sizeof(real) };
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t c = 0; c < cols; c += LINE)
+            __builtin_prefetch(x + i * ld + c, 0, 2);
+}
+
+/* A block without share, heads and rows, with the workspace of one worker. */
+attn_query_block attn_block_with_workspace(const attn_call *call, int worker);
+
+/* No key seen yet. */
+void attn_block_begin(const attn_call *call, const attn_task *task, const attn_query_block *block);
+
+/* Takes a block, or a part of its heads and rows, over all its visible keys. */
+typedef void attn_over_keys(const attn_call *call, const attn_task *task, const attn_query_block *block);
+
+/* Over the keys and on to out and lse; parts that are not finite are done again with cleaned values. */
+void attn_block_run(const attn_call *call, const attn_task *task, const attn_query_block *block,
+                    attn_over_keys *over_keys);
+
+/* few_queries.c */
+attn_over_keys attn_few_queries_over_keys;
+
+#endif
