@@ -54,6 +54,20 @@ static void scores(const attn_call *call, const attn_head *arrays, const key_til
                   keys->k_row, 0, tile->s, tile->ld);
 }
 
+/* Rows that are edited and exponentiated together, in the first-level cache. Meanwhile mask and bias of the next ones
+ * come from memory: of all rows at once they would be asked for faster than they come. LADDER.md, 2026-11-30. */
+enum { ROWS_AT_ONCE = 16 };
+
+/* Rows i .. i+rows-1 of a tile, as many of them as there are. */
+static attn_tile rows_of(const attn_tile *tile, int64_t i, int64_t rows) {
+    attn_tile part = *tile;
+    i = attn_smaller(i, tile->rows);
+    part.s += i * tile->ld;
+    part.row0 += i;
+    part.rows = attn_smaller(rows, tile->rows - i);
+    return part;
+}
+
 /* One tile of one head of the block: scores, hidden keys, softmax step, product with V. */
 static void tile_step(const attn_call *call, const attn_task *task, const attn_query_block *block, int64_t head,
                       const key_tile *keys, const attn_tile *tile) {
@@ -61,12 +75,20 @@ static void tile_step(const attn_call *call, const attn_task *task, const attn_q
     int64_t state = head * block->rows + tile->row0 - block->row0;
     real *o = block->o + state * v_dim;
     attn_head arrays = attn_head_at(call, task, block->head0 + head);
+    attn_tile part = rows_of(tile, 0, ROWS_AT_ONCE);
+    attn_tile_fetch(call, &arrays, &part);
     scores(call, &arrays, keys, tile);
-    attn_tile_edit(call, &arrays, &task->member, tile);
-    if (block->cleaning)
-        attn_tile_clean(call, &arrays, tile, block->clean, o, v_dim);
-    call->kernels->softmax_tile(tile->rows, tile->keys, tile->s, tile->ld, block->row_max + state,
-                                block->row_sum + state, block->rescale + state);
+    int64_t rows_at_once = block->cleaning ? tile->rows : ROWS_AT_ONCE;
+    for (int64_t i = 0; i < tile->rows; i += rows_at_once) {
+        part = rows_of(tile, i + rows_at_once, ROWS_AT_ONCE);
+        attn_tile_fetch(call, &arrays, &part);
+        part = rows_of(tile, i, rows_at_once);
+        attn_tile_edit(call, &arrays, &task->member, &part);
+        if (block->cleaning)
+            attn_tile_clean(call, &arrays, tile, block->clean, o, v_dim);
+        call->kernels->softmax_tile(part.rows, part.keys, part.s, part.ld, block->row_max + state + i,
+                                    block->row_sum + state + i, block->rescale + state + i);
+    }
     if (v_dim == 0)
         return; /* only lse is wanted, and there may be no V to point at */
     call->kernels->scale_rows(tile->rows, v_dim, o, v_dim, block->rescale + state);

@@ -33,6 +33,19 @@ static int64_t covered(const attn_tile *tile, const attn_problem *p, uint64_t fl
     return end > tile->key0 ? end - tile->key0 : 0;
 }
 
+/* Row i of a tile in the caller's mask and bias, from the tile's first key on. */
+static const uint8_t *mask_row(const attn_call *call, const attn_head *head, const attn_tile *tile, int64_t i) {
+    const attn_problem *p = &call->plan->problem;
+    return call->args->mask + head->b * p->mask.batch + head->q_head * p->mask.head + (tile->row0 + i) * p->mask.row +
+           tile->key0 * p->mask.key;
+}
+
+static const real *bias_row(const attn_call *call, const attn_head *head, const attn_tile *tile, int64_t i) {
+    const attn_problem *p = &call->plan->problem;
+    return call->args->bias + head->b * p->bias.batch + head->q_head * p->bias.head + (tile->row0 + i) * p->bias.row +
+           tile->key0 * p->bias.key;
+}
+
 /* A bias of one value for the whole row. */
 static void add_to_row(int64_t n, real b, real *s) {
     for (int64_t j = 0; j < n; j++)
@@ -49,8 +62,7 @@ void attn_tile_bias(const attn_call *call, const attn_head *head, const attn_mem
     const attn_args *args = call->args;
     int64_t keys = covered(tile, p, ATTN_HAS_BIAS_LEN, p->bias_len);
     for (int64_t i = 0; args->bias != NULL && i < tile->rows; i++) {
-        const real *bias = args->bias + head->b * p->bias.batch + head->q_head * p->bias.head +
-                           (tile->row0 + i) * p->bias.row + tile->key0 * p->bias.key;
+        const real *bias = bias_row(call, head, tile, i);
         if (p->bias.key == 1)
             call->kernels->add_bias(keys, bias, tile->s + i * tile->ld);
         else if (keys > 0)
@@ -65,8 +77,7 @@ static void hide_by_mask(const attn_call *call, const attn_head *head, const att
     const attn_problem *p = &call->plan->problem;
     int64_t keys = covered(tile, p, ATTN_HAS_MASK_LEN, p->mask_len);
     for (int64_t i = 0; i < tile->rows; i++) {
-        const uint8_t *mask = call->args->mask + head->b * p->mask.batch + head->q_head * p->mask.head +
-                              (tile->row0 + i) * p->mask.row + tile->key0 * p->mask.key;
+        const uint8_t *mask = mask_row(call, head, tile, i);
         real *s = tile->s + i * tile->ld;
         if (p->mask.key == 1)
             call->kernels->hide(keys, mask, s);
@@ -102,6 +113,24 @@ void attn_tile_edit(const attn_call *call, const attn_head *head, const attn_mem
     attn_tile_cap(call, tile);
     attn_tile_bias(call, head, member, tile);
     attn_tile_hide(call, head, member, tile);
+}
+
+/* Asks for every line that holds a part of these bytes. */
+static void fetch(const void *begin, int64_t bytes) {
+    enum { LINE = 64 };
+    const char *line = (const char *)begin - (uintptr_t)begin % LINE;
+    for (const char *end = (const char *)begin + bytes; line < end; line += LINE)
+        __builtin_prefetch(line, 0, 2);
+}
+
+void attn_tile_fetch(const attn_call *call, const attn_head *head, const attn_tile *tile) {
+    const attn_problem *p = &call->plan->problem;
+    int64_t masked = call->args->mask != NULL ? covered(tile, p, ATTN_HAS_MASK_LEN, p->mask_len) : 0;
+    int64_t biased = call->args->bias != NULL ? covered(tile, p, ATTN_HAS_BIAS_LEN, p->bias_len) : 0;
+    for (int64_t i = 0; masked > 0 && i < tile->rows; i++)
+        fetch(mask_row(call, head, tile, i), p->mask.key != 0 ? masked : 1);
+    for (int64_t i = 0; biased > 0 && i < tile->rows; i++)
+        fetch(bias_row(call, head, tile, i), (p->bias.key != 0 ? biased : 1) * (int64_t)sizeof(real));
 }
 
 void attn_tile_clean(const attn_call *call, const attn_head *head, const attn_tile *tile, real *clean, real *o,
