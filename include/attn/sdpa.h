@@ -43,7 +43,8 @@ typedef enum attn_engine {
     ATTN_ENGINE_AUTO = 0,  /* chosen by the problem: blas when scores or weights are asked for, else fused */
     ATTN_ENGINE_NAIVE = 1, /* the textbook loops, no BLAS */
     ATTN_ENGINE_BLAS = 2,  /* the whole score matrix of a head, one CBLAS product each way; memory O(q_len kv_len) */
-    ATTN_ENGINE_FUSED = 3  /* tiles of queries and keys with an online softmax; memory O(1) per thread */
+    ATTN_ENGINE_FUSED = 3  /* tiles of queries and keys with an online softmax; memory O(1) per thread, and a
+                            * small part of K and V where threads share the keys of few queries */
 } attn_engine;
 
 /* Where query 0 stands among the keys: query i has the position p = i + offset. */

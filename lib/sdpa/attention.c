@@ -143,6 +143,9 @@ attn_status REAL(attn_plan_run)(const attn_plan *plan, const attn_args *given, v
         .scale = (real)plan->scale,
         .queue = {.count = plan->tasks},
     };
+    if (plan->chunks > 1)
+        memset(attn_ledger_grant(&plan->ledger, call.workspace, plan->pieces.chunks_done, 0), 0,
+               (size_t)(plan->tasks / plan->chunks) * sizeof(int64_t));
     attn_status status = attn_run_blas_workers(&plan->resources, attn_threads_here(plan->workers), run_tasks, &call);
     attn_release(&plan->resources, own, plan->ledger.bytes);
     if (status == ATTN_OK && call.queue.next < call.queue.count)

@@ -4,6 +4,19 @@
 #include <string.h>
 #include <tgmath.h>
 
+attn_block_state attn_block_chunk(const attn_call *call, int64_t number) {
+    const attn_plan *plan = call->plan;
+    real *o = attn_ledger_grant(&plan->ledger, call->workspace, plan->pieces.chunks, number);
+    real *row_max = o + plan->chunk_rows * plan->problem.v_dim;
+    return (attn_block_state){o, row_max, row_max + plan->chunk_rows};
+}
+
+void attn_block_keep_in(attn_query_block *block, attn_block_state state) {
+    block->o = state.o;
+    block->row_max = state.row_max;
+    block->row_sum = state.row_sum;
+}
+
 attn_query_block attn_block_with_workspace(const attn_call *call, int worker) {
     const attn_plan *plan = call->plan;
     const attn_ledger *ledger = &plan->ledger;
@@ -13,6 +26,7 @@ attn_query_block attn_block_with_workspace(const attn_call *call, int worker) {
         .row_max = attn_ledger_grant(ledger, call->workspace, plan->pieces.row_max, worker),
         .row_sum = attn_ledger_grant(ledger, call->workspace, plan->pieces.row_sum, worker),
         .rescale = attn_ledger_grant(ledger, call->workspace, plan->pieces.rescale, worker),
+        .beside = plan->chunks == 1 ? attn_block_chunk(call, worker) : (attn_block_state){NULL, NULL, NULL},
         .packed_keys = attn_ledger_grant(ledger, call->workspace, plan->pieces.packed_keys, worker),
         .packed_values = attn_ledger_grant(ledger, call->workspace, plan->pieces.packed_values, worker),
         .clean = attn_ledger_grant(ledger, call->workspace, plan->pieces.clean_values, worker),
@@ -90,10 +104,9 @@ static attn_query_block part_of(const attn_query_block *block, int64_t v_dim, in
     return part;
 }
 
-void attn_block_run(const attn_call *call, const attn_task *task, const attn_query_block *block,
-                    attn_over_keys *over_keys) {
+void attn_block_complete(const attn_call *call, const attn_task *task, const attn_query_block *block,
+                         attn_over_keys *over_keys) {
     int64_t v_dim = call->plan->problem.v_dim;
-    over_keys(call, task, block);
     bool all_finite = call->kernels->all_finite(block->heads * block->rows, v_dim, block->o, v_dim);
     for (int64_t head = 0; !all_finite && head < block->heads; head++)
         for (int64_t i = 0; i < block->rows; i += block->share.tile_rows) {
@@ -104,4 +117,10 @@ void attn_block_run(const attn_call *call, const attn_task *task, const attn_que
                 over_keys(call, task, &part);
         }
     finish(call, task, block, all_finite);
+}
+
+void attn_block_run(const attn_call *call, const attn_task *task, const attn_query_block *block,
+                    attn_over_keys *over_keys) {
+    over_keys(call, task, block);
+    attn_block_complete(call, task, block, over_keys);
 }

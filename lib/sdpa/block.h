@@ -9,7 +9,15 @@
 #define attn_block_with_workspace REAL(attn_block_with_workspace)
 #define attn_block_begin REAL(attn_block_begin)
 #define attn_block_run REAL(attn_block_run)
-#define attn_few_queries_over_keys REAL(attn_few_queries_over_keys)
+#define attn_block_complete REAL(attn_block_complete)
+#define attn_block_keep_in REAL(attn_block_keep_in)
+#define attn_block_chunk REAL(attn_block_chunk)
+#define attn_few_queries_task REAL(attn_few_queries_task)
+
+/* What is known of rows from some of their keys: the output before the division, and the maximum and sum of each. */
+typedef struct attn_block_state {
+    real *o, *row_max, *row_sum;
+} attn_block_state;
 
 /* `heads` query heads x `rows` queries, dense, heads outermost. */
 typedef struct attn_query_block {
@@ -19,6 +27,7 @@ typedef struct attn_query_block {
     real *s;                           /* a tile of scores of one head */
     real *o;                           /* output before the division, heads x rows x v_dim */
     real *row_max, *row_sum, *rescale; /* heads x rows */
+    attn_block_state beside;           /* few queries: of a chunk of keys after the first */
     real *packed_keys, *packed_values; /* of a tile */
     real *clean;                       /* a tile of values */
     bool cleaning;                     /* non-finite values are kept from rows that do not see them */
@@ -42,11 +51,22 @@ void attn_block_begin(const attn_call *call, const attn_task *task, const attn_q
 /* Takes a block, or a part of its heads and rows, over all its visible keys. */
 typedef void attn_over_keys(const attn_call *call, const attn_task *task, const attn_query_block *block);
 
-/* Over the keys and on to out and lse; parts that are not finite are done again with cleaned values. */
+/* From what a block has gathered from all its keys to out and lse; parts that are not finite are done again with cleaned
+ * values. */
+void attn_block_complete(const attn_call *call, const attn_task *task, const attn_query_block *block,
+                         attn_over_keys *over_keys);
+
+/* Both. */
 void attn_block_run(const attn_call *call, const attn_task *task, const attn_query_block *block,
                     attn_over_keys *over_keys);
 
+/* The block gathers in other arrays. */
+void attn_block_keep_in(attn_query_block *block, attn_block_state state);
+
+/* The arrays of one chunk of keys, by its number. */
+attn_block_state attn_block_chunk(const attn_call *call, int64_t number);
+
 /* few_queries.c */
-attn_over_keys attn_few_queries_over_keys;
+void attn_few_queries_task(const attn_call *call, int worker, const attn_task *task, attn_share share);
 
 #endif

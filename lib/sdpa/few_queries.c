@@ -1,17 +1,51 @@
-/* The path of few queries: K and V are read once for all rows of a block, by loops of our own. */
+/* The path of few queries: K and V are read once for all rows of a block, by loops of our own. Long key ranges are cut
+ * into chunks, each with a maximum, a sum and an output of its own, which are merged in the order of the keys: the chunks
+ * may then be anybody's. */
 #include <tgmath.h>
 
 #include "sdpa/block.h"
 #include "sdpa/tile.h"
 
-/* The rows of all heads over the keys of a tile, by loops of our own: K and V are read once, the values of a row or of a
- * few stay in registers. CBLAS has nothing to offer here. */
-static void few_queries_step(const attn_call *call, const attn_task *task, const attn_query_block *block,
-                             attn_tile tile) {
+/* Keeps non-finite values from rows that do not see them: marks the outputs of rows that do, before softmax. Cleaned
+ * values are made again when the product needs them, CLEAN_KEYS at a time, since a chunk of them would be large. */
+static void mark_nonfinite(const attn_call *call, const attn_head *arrays, attn_tile tile,
+                           const attn_query_block *block, real *o) {
+    int64_t v_dim = call->plan->problem.v_dim, end = tile.key0 + tile.keys;
+    for (; tile.key0 < end; tile.key0 += ATTN_FEW_CLEAN_KEYS, tile.s += ATTN_FEW_CLEAN_KEYS) {
+        tile.keys = attn_smaller(ATTN_FEW_CLEAN_KEYS, end - tile.key0);
+        attn_tile_clean(call, arrays, &tile, block->clean, o, v_dim);
+    }
+}
+
+static void add_clean_product(const attn_call *call, const attn_head *arrays, attn_tile tile,
+                              const attn_query_block *block, int64_t rows, const real **weights, real *const *o) {
+    int64_t v_dim = call->plan->problem.v_dim, end = tile.key0 + tile.keys;
+    tile.rows = 0; /* nothing to mark */
+    for (; tile.key0 < end; tile.key0 += ATTN_FEW_CLEAN_KEYS) {
+        tile.keys = attn_smaller(ATTN_FEW_CLEAN_KEYS, end - tile.key0);
+        attn_tile_clean(call, arrays, &tile, block->clean, NULL, v_dim);
+        call->kernels->add_product(rows, v_dim, tile.keys, weights, block->clean, v_dim, o);
+        for (int64_t i = 0; i < rows; i++)
+            weights[i] += ATTN_FEW_CLEAN_KEYS;
+    }
+}
+
+/* The rows of all heads over the keys of a chunk. The values of a row or of a few stay in registers; CBLAS has nothing to
+ * offer here. */
+static void over_chunk(const attn_call *call, const attn_task *task, const attn_query_block *block,
+                       attn_key_range keys) {
     const attn_problem *p = &call->plan->problem;
     int64_t rows = block->heads * block->rows;
+    attn_tile tile = {
+        .ld = attn_smaller(block->share.tile_keys, p->kv_len),
+        .row0 = block->row0,
+        .rows = block->rows,
+        .key0 = keys.begin,
+        .keys = keys.end - keys.begin,
+    };
     const real *q[ATTN_FEW_ROWS], *weights[ATTN_FEW_ROWS];
     real *s[ATTN_FEW_ROWS], *o[ATTN_FEW_ROWS];
+    attn_block_begin(call, task, block);
     for (int64_t i = 0; i < rows; i++) {
         attn_head arrays = attn_head_at(call, task, block->head0 + i / block->rows);
         q[i] = arrays.q + (block->row0 + i % block->rows) * arrays.q_row;
@@ -29,32 +63,118 @@ static void few_queries_step(const attn_call *call, const attn_task *task, const
             attn_tile_scores(call, &arrays, &tile);
         attn_tile_edit(call, &arrays, &task->member, &tile);
         if (block->cleaning)
-            attn_tile_clean(call, &arrays, &tile, block->clean, o[head * block->rows], p->v_dim);
+            mark_nonfinite(call, &arrays, tile, block, o[head * block->rows]);
     }
     call->kernels->softmax_tile(rows, tile.keys, block->s, tile.ld, block->row_max, block->row_sum, block->rescale);
     if (p->v_dim == 0)
-        return;
-    call->kernels->scale_rows(rows, p->v_dim, block->o, p->v_dim, block->rescale);
-    call->kernels->add_product(rows, p->v_dim, tile.keys, weights,
-                               block->cleaning ? block->clean : shared.v + tile.key0 * shared.v_row,
-                               block->cleaning ? p->v_dim : shared.v_row, o);
+        return; /* only lse is wanted, and there may be no V to point at */
+    if (block->cleaning)
+        add_clean_product(call, &shared, tile, block, rows, weights, o);
+    else
+        call->kernels->add_product(rows, p->v_dim, tile.keys, weights, shared.v + tile.key0 * shared.v_row,
+                                   shared.v_row, o);
 }
 
-/* Tiles begin at multiples of their size: where the visible keys begin changes no result. */
-void attn_few_queries_over_keys(const attn_call *call, const attn_task *task, const attn_query_block *block) {
-    int64_t tile_keys = block->share.tile_keys;
-    attn_block_begin(call, task, block);
-    attn_key_range seen = attn_block_keys(&task->member, block->row0, block->rows);
-    for (int64_t begin = seen.begin, end; begin < seen.end; begin = end) {
-        end = attn_smaller((begin / tile_keys + 1) * tile_keys, seen.end);
-        attn_tile tile = {
-            .s = block->s,
-            .ld = attn_smaller(tile_keys, call->plan->problem.kv_len),
-            .row0 = block->row0,
-            .rows = block->rows,
-            .key0 = begin,
-            .keys = end - begin,
-        };
-        few_queries_step(call, task, block, tile);
+/* ---- Chunks ---- */
+
+/* Chunk number n of the visible keys. Chunks begin at multiples of their size: where the visible keys begin changes no
+ * result. */
+static attn_key_range chunk_at(const attn_query_block *block, attn_key_range seen, int64_t n) {
+    int64_t size = block->share.tile_keys, begin = (seen.begin / size + n) * size;
+    return (attn_key_range){attn_larger(begin, seen.begin), attn_smaller(begin + size, seen.end)};
+}
+
+static int64_t chunks_of(const attn_query_block *block, attn_key_range seen) {
+    int64_t size = block->share.tile_keys;
+    return seen.begin < seen.end ? (seen.end - 1) / size - seen.begin / size + 1 : 0;
+}
+
+/* The rows of `block` now stand for the keys of both; `chunk` is used up. */
+static void merge(const attn_call *call, const attn_query_block *block, const attn_query_block *chunk) {
+    int64_t rows = block->heads * block->rows, v_dim = call->plan->problem.v_dim;
+    for (int64_t i = 0; i < rows; i++) {
+        real old = block->row_max[i], new = chunk->row_max[i], max = old > new ? old : new;
+        real old_factor = old == max ? 1 : exp(old - max), new_factor = new == max ? 1 : exp(new - max);
+        block->row_max[i] = max;
+        block->row_sum[i] = block->row_sum[i] * old_factor + chunk->row_sum[i] * new_factor;
+        block->rescale[i] = old_factor;
+        chunk->row_max[i] = new_factor;
     }
+    call->kernels->scale_rows(rows, v_dim, block->o, v_dim, block->rescale);
+    call->kernels->scale_rows(rows, v_dim, chunk->o, v_dim, chunk->row_max);
+    call->kernels->add(rows * v_dim, block->o, chunk->o, block->o);
+}
+
+/* One chunk after the other, from the second on beside the block. */
+static void over_keys(const attn_call *call, const attn_task *task, const attn_query_block *block) {
+    attn_key_range seen = attn_block_keys(&task->member, block->row0, block->rows);
+    int64_t chunks = chunks_of(block, seen);
+    if (chunks == 0)
+        attn_block_begin(call, task, block);
+    for (int64_t n = 0; n < chunks; n++) {
+        attn_query_block chunk = *block;
+        if (n > 0)
+            attn_block_keep_in(&chunk, block->beside);
+        over_chunk(call, task, &chunk, chunk_at(block, seen, n));
+        if (n > 0)
+            merge(call, block, &chunk);
+    }
+}
+
+/* One chunk of a block whose chunks are shared out; whoever ends the last one merges all. */
+static void shared_chunk(const attn_call *call, const attn_task *task, attn_query_block *block, int64_t number,
+                         int64_t n) {
+    const attn_plan *plan = call->plan;
+    attn_key_range seen = attn_block_keys(&task->member, block->row0, block->rows);
+    int64_t chunks = chunks_of(block, seen);
+    if (n >= attn_larger(chunks, 1))
+        return;
+    if (chunks <= 1) {
+        attn_block_run(call, task, block, over_keys);
+        return;
+    }
+    attn_query_block chunk = *block;
+    attn_block_keep_in(&chunk, attn_block_chunk(call, number * plan->chunks + n));
+    over_chunk(call, task, &chunk, chunk_at(block, seen, n));
+    int64_t *done = attn_ledger_grant(&plan->ledger, call->workspace, plan->pieces.chunks_done, 0);
+    if (__atomic_add_fetch(&done[number], 1, __ATOMIC_ACQ_REL) < chunks)
+        return;
+    block->beside = (attn_block_state){block->o, block->row_max, block->row_sum};
+    attn_block_keep_in(block, attn_block_chunk(call, number * plan->chunks));
+    for (n = 1; n < chunks; n++) {
+        attn_block_keep_in(&chunk, attn_block_chunk(call, number * plan->chunks + n));
+        merge(call, block, &chunk);
+    }
+    attn_block_complete(call, task, block, over_keys);
+}
+
+/* A share is a few query heads with all rows, and one of their chunks where the plan shares those out. */
+void attn_few_queries_task(const attn_call *call, int worker, const attn_task *task, attn_share share) {
+    const attn_plan *plan = call->plan;
+    const attn_member *member = &task->member;
+    int64_t group = attn_group(call);
+    int64_t part = task->share / plan->chunks, n = task->share % plan->chunks;
+    int64_t head0 = part * share.heads;
+    if (head0 >= group)
+        return;
+    attn_query_block block = attn_block_with_workspace(call, worker);
+    block.share = share;
+    block.heads = attn_smaller(share.heads, group - head0);
+    block.head0 = task->kv_head * group + head0;
+    block.rows = member->q_len;
+    for (int64_t head = block.head0; n == 0 && head < block.head0 + block.heads; head++) {
+        attn_head arrays = attn_head_at(call, task, head);
+        if (!share.tiny)
+            attn_clear_rows(call, &arrays, member->q_len, member->q_rows - member->q_len);
+        else
+            attn_naive_rows(call, task, head, 0, member->q_rows,
+                            attn_ledger_grant(&plan->ledger, call->workspace, plan->pieces.keys, worker), block.s);
+    }
+    if (share.tiny || block.rows == 0)
+        return;
+    int64_t parts = plan->tasks_per_head / plan->chunks;
+    if (plan->chunks > 1)
+        shared_chunk(call, task, &block, (task->b * plan->problem.kv_heads + task->kv_head) * parts + part, n);
+    else
+        attn_block_run(call, task, &block, over_keys);
 }

@@ -140,34 +140,24 @@ static void go_over_keys(const attn_call *call, const attn_task *task, const att
 }
 
 /* A share of a key head is a few query heads and a block of rows of the buffer, later blocks first: under a causal mask
- * they are the longest. Few queries make fewer shares, and the last ones are empty. */
+ * they are the longest. */
 void attn_fused_task(const attn_call *call, int worker, const attn_task *task) {
     const attn_plan *plan = call->plan;
     const attn_member *member = &task->member;
     attn_share share = attn_share_of(plan, member);
-    int64_t blocks =
-        share.few_queries ? 1 : plan->problem.q_len / plan->block_rows + (plan->problem.q_len % plan->block_rows != 0);
-    int64_t head0 = task->share / blocks * share.heads;
-    if (head0 >= attn_group(call))
-        return;
-    int64_t heads = attn_smaller(share.heads, attn_group(call) - head0);
-    head0 += task->kv_head * attn_group(call);
-    if (share.tiny) {
-        for (int64_t head = head0; head < head0 + heads; head++)
-            attn_naive_rows(call, task, head, 0, member->q_rows,
-                            attn_ledger_grant(&plan->ledger, call->workspace, plan->pieces.keys, worker),
-                            attn_ledger_grant(&plan->ledger, call->workspace, plan->pieces.scores, worker));
+    if (share.few_queries) {
+        attn_few_queries_task(call, worker, task, share);
         return;
     }
+    int64_t blocks = plan->problem.q_len / plan->block_rows + (plan->problem.q_len % plan->block_rows != 0);
+    int64_t head0 = task->share / blocks * share.heads;
     attn_query_block block = attn_block_with_workspace(call, worker);
     block.share = share;
-    block.head0 = head0;
-    block.heads = heads;
+    block.heads = attn_smaller(share.heads, attn_group(call) - head0);
+    block.head0 = task->kv_head * attn_group(call) + head0;
     block.row0 = (blocks - 1 - task->share % blocks) * share.rows;
     /* rows of the buffer, then those of them that are valid; either may be none */
-    int64_t buffer_end = share.few_queries
-                             ? member->q_rows
-                             : attn_larger(block.row0, attn_smaller(block.row0 + share.rows, member->q_rows));
+    int64_t buffer_end = attn_larger(block.row0, attn_smaller(block.row0 + share.rows, member->q_rows));
     int64_t end = attn_larger(block.row0, attn_smaller(buffer_end, member->q_len));
     block.rows = end - block.row0;
     for (int64_t head = 0; head < block.heads; head++) {
@@ -175,5 +165,5 @@ void attn_fused_task(const attn_call *call, int worker, const attn_task *task) {
         attn_clear_rows(call, &arrays, end, buffer_end - end);
     }
     if (block.rows > 0)
-        attn_block_run(call, task, &block, share.few_queries ? attn_few_queries_over_keys : go_over_keys);
+        attn_block_run(call, task, &block, go_over_keys);
 }

@@ -16,7 +16,9 @@ enum {
     TINY = 256,            /* queries x keys x head size, up to which the plain loops are ahead of everything */
     FEW_QUERIES = 8,       /* up to here own loops wait for K and V as a product would */
     FEW_KEYS = 32,         /* up to 32 x 32 scores the calls cost more than the products */
-    FEW_TILE_KEYS = 256,   /* K and V of a tile stay in a second-level cache of 512 KiB at head size 128 in float */
+    FEW_SCORES = 8192,     /* of a chunk of keys, all heads of the group together, */
+    FEW_ELEMENTS = 262144, /* and of its K: some 70 microseconds from memory, and little is left to merge */
+    FEW_CHUNK = 256,       /* keys, the least and the unit */
     NAIVE_BLOCK_ROWS = 64, /* without tiles a block only shares out the work */
     LEAST_FLOPS = 1000000, /* for a thread: some 20 microseconds, a few times what starting it costs */
     BLOCKS_PER_THREAD = 4, /* so that no thread waits long for the last one */
@@ -28,6 +30,25 @@ static int64_t blocks_of(int64_t length, int64_t block) {
 
 static int64_t group_of(const attn_problem *problem) {
     return problem->kv_heads > 0 ? problem->q_heads / problem->kv_heads : 0;
+}
+
+/* Keys of a chunk, for all rows that read a key head and not for those of a piece of work, which follow the threads. */
+static int64_t few_chunk(const attn_plan *plan, int64_t q_len) {
+    const attn_problem *p = &plan->problem;
+    int64_t rows = attn_larger(attn_mul_saturated(group_of(p), q_len), 1);
+    int64_t widest = attn_larger(attn_larger(p->head_dim, p->v_dim), 1);
+    int64_t keys = attn_smaller(FEW_SCORES / rows, FEW_ELEMENTS / widest);
+    return attn_larger(keys / FEW_CHUNK, 1) * FEW_CHUNK;
+}
+
+/* The most chunks that rows of this plan see. A window sees as many keys as it is long, but not from where a chunk begins. */
+static int64_t most_chunks(const attn_plan *plan) {
+    attn_member longest = attn_member_of(&plan->problem, 0, &(attn_lengths){0});
+    int64_t size = few_chunk(plan, longest.q_len), all = blocks_of(plan->problem.kv_len, size);
+    if (longest.left < 0 || longest.right < 0)
+        return all;
+    int64_t seen = attn_add_saturated(attn_add_saturated(longest.left, longest.right), longest.q_len);
+    return attn_smaller(all, attn_add_saturated(blocks_of(seen, size), 1));
 }
 
 attn_share attn_share_of(const attn_plan *plan, const attn_member *member) {
@@ -45,7 +66,7 @@ attn_share attn_share_of(const attn_plan *plan, const attn_member *member) {
     if (share.few_queries) {
         int64_t room = share.heads * attn_smaller(share.rows, plan->problem.q_len);
         share.rows = share.tile_rows = attn_larger(member->q_len, 1);
-        share.tile_keys = FEW_TILE_KEYS;
+        share.tile_keys = few_chunk(plan, member->q_len);
         share.heads =
             attn_smaller(group_of(&plan->problem), attn_larger(attn_smaller(room, ATTN_FEW_ROWS) / share.rows, 1));
     }
@@ -53,7 +74,7 @@ attn_share attn_share_of(const attn_plan *plan, const attn_member *member) {
 }
 
 /* Blocks of rows and of heads: large, since a block reads K and V once, but enough of them for all threads. Short
- * sequences put several heads into a block. */
+ * sequences put several heads into a block; long keys of few queries are shared out first. */
 static void choose_blocks(attn_plan *plan) {
     const attn_problem *p = &plan->problem;
     int64_t group = group_of(p);
@@ -72,9 +93,14 @@ static void choose_blocks(attn_plan *plan) {
                          attn_smaller(group, ATTN_FEW_ROWS / attn_larger(attn_smaller(p->q_len, FEW_KEYS), 1))),
             1);
     }
+    plan->chunks = 1;
     for (;;) {
-        plan->tasks_per_head = attn_mul_saturated(blocks_of(group, plan->block_heads),
-                                                  p->q_len > 0 ? blocks_of(p->q_len, plan->block_rows) : 0);
+        int64_t blocks = attn_mul_saturated(blocks_of(group, plan->block_heads),
+                                            p->q_len > 0 ? blocks_of(p->q_len, plan->block_rows) : 0);
+        bool idle = attn_mul_saturated(members, blocks) < (int64_t)plan->resources.threads * BLOCKS_PER_THREAD;
+        if (plan->engine == ATTN_ENGINE_FUSED && plan->resources.threads > 1 && p->q_len <= FEW_QUERIES && idle)
+            plan->chunks = attn_larger(most_chunks(plan), 1);
+        plan->tasks_per_head = attn_mul_saturated(blocks, plan->chunks);
         plan->tasks = attn_mul_saturated(members, plan->tasks_per_head);
         if (plan->engine != ATTN_ENGINE_FUSED || plan->resources.threads == 1 || plan->tasks >= enough)
             break;
@@ -108,11 +134,14 @@ static void book_blas(attn_plan *plan, int64_t real_bytes) {
 static void book_fused(attn_plan *plan, int64_t real_bytes) {
     const attn_problem *p = &plan->problem;
     const attn_tile_shape *shape = &plan->shape;
-    int64_t few_rows = attn_smaller(FEW_KEYS, p->q_len), few_keys = attn_smaller(FEW_TILE_KEYS, p->kv_len);
+    int64_t few_rows = attn_smaller(FEW_KEYS, p->q_len);
     int64_t rows = attn_larger(plan->block_heads * attn_smaller(plan->block_rows, p->q_len), few_rows);
-    int64_t scores = attn_larger(attn_smaller(shape->rows, p->q_len) * attn_smaller(shape->keys, p->kv_len),
-                                 attn_smaller(rows, ATTN_FEW_ROWS) * few_keys);
-    int64_t keys = attn_smaller(attn_larger(shape->keys, FEW_TILE_KEYS), p->kv_len);
+    plan->chunk_rows = attn_smaller(rows, ATTN_FEW_ROWS);
+    int64_t few_scores = attn_smaller(attn_larger(FEW_SCORES, plan->chunk_rows * FEW_CHUNK),
+                                      attn_mul_saturated(plan->chunk_rows, p->kv_len));
+    int64_t scores =
+        attn_larger(attn_smaller(shape->rows, p->q_len) * attn_smaller(shape->keys, p->kv_len), few_scores);
+    int64_t keys = attn_smaller(attn_larger(shape->keys, ATTN_FEW_CLEAN_KEYS), p->kv_len);
     int64_t packed = shape->packed ? shape->keys : 0;
     attn_ledger *ledger = &plan->ledger;
     plan->pieces.scores = attn_ledger_book(ledger, "scores of a tile", scores, real_bytes, plan->workers);
@@ -127,6 +156,12 @@ static void book_fused(attn_plan *plan, int64_t real_bytes) {
     plan->pieces.row_max = attn_ledger_book(ledger, "row maxima", rows, real_bytes, plan->workers);
     plan->pieces.row_sum = attn_ledger_book(ledger, "row sums", rows, real_bytes, plan->workers);
     plan->pieces.rescale = attn_ledger_book(ledger, "row factors", rows, real_bytes, plan->workers);
+    int64_t chunks = plan->chunks > 1 ? plan->tasks : most_chunks(plan) > 1 ? plan->workers : 0;
+    plan->pieces.chunks =
+        attn_ledger_book(ledger, "output, maxima and sums of a chunk of keys",
+                         attn_mul_saturated(plan->chunk_rows, attn_add_saturated(p->v_dim, 2)), real_bytes, chunks);
+    plan->pieces.chunks_done = attn_ledger_book(ledger, "numbers of chunks done",
+                                                plan->chunks > 1 ? plan->tasks / plan->chunks : 0, sizeof(int64_t), 1);
     plan->pieces.clean_values = attn_ledger_book(ledger, "values of a tile without NaN and Inf",
                                                  attn_mul_saturated(keys, p->v_dim), real_bytes, plan->workers);
 }
@@ -294,8 +329,10 @@ static void describe_fused(const attn_plan *plan, bounded_text *out) {
         add_text(out, "path: few queries, own loops (q_len at most %d)\n", FEW_QUERIES);
     else
         add_text(out, "path: few queries, own loops (both lengths at most %d)\n", FEW_KEYS);
-    add_text(out, "tile: %" PRId64 " queries x %" PRId64 " keys", attn_smaller(share.tile_rows, p->q_len),
-             attn_smaller(share.tile_keys, p->kv_len));
+    add_text(out, "%s: %" PRId64 " queries x %" PRId64 " keys", share.few_queries ? "chunk" : "tile",
+             attn_smaller(share.tile_rows, p->q_len), attn_smaller(share.tile_keys, p->kv_len));
+    if (plan->chunks > 1)
+        add_text(out, ", shared out to the threads");
     if (!share.few_queries)
         add_text(out, " (%s)\npacking: %s", plan->shape.reason,
                  plan->shape.packed ? "K transposed and V dense, a tile at a time" : "none");

@@ -82,18 +82,22 @@ typedef struct attn_pieces {
     int packed_values;             /* fused: V of a tile, dense */
     int output;                    /* fused: the rows of a block while they accumulate */
     int row_max, row_sum, rescale; /* fused: one number per row of a block */
+    int chunks, chunks_done;       /* fused: what rows have gathered from a chunk of keys; how many of them are done */
     int clean_values;              /* blas, fused: values with non-finite entries replaced by 0 */
 } attn_pieces;
 
 /* Rows of all heads that a piece of work with few queries has at most: those of four heads, if they are 32. */
 enum { ATTN_FEW_ROWS = 128 };
 
+/* Keys whose values are cleaned at a time where queries are few. */
+enum { ATTN_FEW_CLEAN_KEYS = 256 };
+
 /* The piece of work of fused for one member: `heads` query heads of one key head x at most `rows` queries. */
 typedef struct attn_share {
     bool tiny;        /* plain loops: even preparing tiles would take longer */
     bool few_queries; /* own loops in place of CBLAS products */
     int64_t heads, rows;
-    int64_t tile_rows, tile_keys;
+    int64_t tile_rows, tile_keys; /* of few queries: tile_keys is a chunk, whose results are merged with the others' */
 } attn_share;
 
 struct attn_plan {
@@ -106,11 +110,13 @@ struct attn_plan {
     bool edited; /* scores are changed between product and softmax: softcap, bias, ALiBi or mask */
     attn_ledger ledger;
     attn_pieces pieces;
-    int workers;            /* threads that the plan uses, 0 when there is nothing to do */
-    attn_tile_shape shape;  /* fused */
-    int64_t block_rows;     /* queries of a head in a piece of work */
-    int64_t block_heads;    /* fused: query heads in a piece of work, that read K and V together */
-    int64_t tasks;          /* batch x kv_heads x tasks_per_head */
+    int workers;           /* threads that the plan uses, 0 when there is nothing to do */
+    attn_tile_shape shape; /* fused */
+    int64_t block_rows;    /* queries of a head in a piece of work */
+    int64_t block_heads;   /* fused: query heads in a piece of work, that read K and V together */
+    int64_t chunks;     /* fused: the most chunks of keys that are pieces of work each; 1 = keys are not shared out */
+    int64_t chunk_rows; /* fused: rows that a chunk of keys has room for */
+    int64_t tasks;      /* batch x kv_heads x tasks_per_head */
     int64_t tasks_per_head; /* pieces of work of one key head at full length */
 };
 

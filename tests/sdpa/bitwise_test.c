@@ -16,6 +16,16 @@ static const char *const problems[] = {
     "b3h4/2q5k300d7,causal,br,window=100:-1,softcap=5,mask,bias@h,alibi,sink,kvlens=300:257:40,lse",
     "b2q67k523d5,br,window=200:3,softcap=5,mask@h,bias,alibi,sink,kvlens=523:513,lse",
     "b4h2/1q259k300d3,ragged=259:5:31:0/257:300:31:7,mask,causal,br,lse",
+    /* few queries whose keys are shared out in chunks of 256, 1280, 4096 and 8192 keys; members of one chunk and of none */
+    "h64/2q1k1500d7,lse",
+    "b2h40/2q3k1100d5,kvlens=1100:257,causal,br,lse",
+    "h2/1q3k4000d3,causal,br,lse",
+    "b3h2/1q1k9001d3,kvlens=9001:0:100,sink,lse",
+    "h2q1k20011d3,mask=random:0.5,lse",
+    "b2h12/1q4k2003d5,br,window=700:3,softcap=5,mask=lead:600,bias@h,alibi,sink,kvlens=2003:1290,lse",
+    "b4h36/1q7k1025d3,ragged=7:1:0:3/1025:1024:300:0,causal,br,layout=blhd,lse",
+    "h36/1q7k1100d6,mask=random:0.6,lse,nan=v:0:0:150:2+v:0:0:600:1+q:0:1:1:2,inf=v:0:0:151:1+k:0:0:1090:0+k:0:0:300:3",
+    "h3/1q2k8211d5,causal,off=4095,lse,nan=v:0:0:4096:2+v:0:0:5000:1+k:0:0:8000:3",
     "b3q7k17d3,qlens=5:7:1,kvlens=17:12:16,lse",            /* members of 255, 252 and 48 multiply-adds, */
     "b3h2/1q8k16d2,qlens=8:8:2,kvlens=16:15:16,causal,lse", /* of 256, 240 and 64 */
     "b3h2/1q8k33d1,qlens=8:8:7,kvlens=32:33:32,lse",        /* of 256, 264 and 224 */
@@ -45,7 +55,7 @@ static void against_one_thread(void (*check)(trial *t, attn_engine engine, const
 }
 
 static void check_threads(trial *t, attn_engine engine, const results *one) {
-    static const int threads[] = {1, 2, 3, 4, 7};
+    static const int threads[] = {1, 2, 3, 4, 7, 8};
     for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
         trial_run(t, engine, threads[i]);
         assert_same_results(t, one, engine, "number of threads");

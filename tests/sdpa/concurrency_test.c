@@ -76,8 +76,9 @@ static void run_callers(trial *t, attn_engine engine) {
 
 static void test_many_callers(void **state) {
     (void)state;
-    static const char *const problems[] = {"b3h6/2q5k300d17v13,causal,br,lse", "h2/1q270k530d9v5,causal,lse"};
-    for (int s = 0; s < 2; s++) {
+    static const char *const problems[] = {"b2h36/1q5k1100d3,kvlens=1100:700,causal,br,lse",
+                                           "b3h6/2q5k300d17v13,causal,br,lse", "h2/1q270k530d9v5,causal,lse"};
+    for (int s = 0; s < 3; s++) {
         trial t;
         trial_open(&t, problems[s]);
         for_each_engine(engine) run_callers(&t, engine);

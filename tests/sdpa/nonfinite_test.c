@@ -13,7 +13,11 @@ static const char *const problems[] = {
     "q300k1100d5,lse,nan=v:0:0:1000:4",
     "h2q19k43d5,lse,inf=v:0:0:7:3",
     "h2q5k43d5,lse,inf=v:0:0:7:3,nan=v:0:0:8:3+v:0:0:8:4",
+    "h40/1q2k1100d5,lse,nan=v:0:0:7:3+v:0:0:599:3+v:0:0:1099:0+k:0:0:255:1",
+    "q2k8500d5,lse,nan=v:0:0:7:3+q:0:0:0:1",
     /* visible to some rows only */
+    "h40/1q2k1100d5v5,causal,off=512,lse,nan=v:0:0:513:1+v:0:0:514:2+v:0:0:1000:3+k:0:0:512:0+k:0:0:600:1",
+    "q8k2100d5v5,causal,off=1020,lse,nan=v:0:0:1023:1+v:0:0:1024:2+v:0:0:2050:3+k:0:0:1026:0,inf=k:0:0:1027:0",
     "h4/2q23k57d7v5,causal,lse,nan=v:0:0:20:2+v:0:1:15:0+v:0:1:56:4+k:0:0:21:3+q:0:1:4:6",
     "h4/2q23k57d7v5,causal,br,lse,nan=v:0:0:40:2+v:0:1:56:0+k:0:0:50:3+k:0:1:51:0+q:0:3:4:6+q:0:3:5:0",
     "h4/2q23k57d7v5,causal,lse,inf=v:0:0:20:2+v:0:1:15:0,nan=v:0:0:22:2",
@@ -29,6 +33,9 @@ static const char *const problems[] = {
     /* hidden by window, mask and bias */
     "h2q41k41d5,window=6:3,lse,nan=v:0:0:20:2+k:0:0:30:1+v:0:1:10:0+v:0:1:11:4",
     "h2q5k300d5,br,window=2:1,lse,nan=v:0:0:20:2+k:0:0:298:1+v:0:1:295:0+k:0:1:100:2",
+    "h40/1q2k1100d5,br,window=400:1,lse,nan=v:0:0:20:2+k:0:0:698:1+v:0:0:697:0+k:0:0:1023:1",
+    "h40/1q2k1100d5,mask@qk=random:0.5,lse,nan=v:0:0:20:2+k:0:0:30:1+v:0:0:1099:0,inf=v:0:0:600:3",
+    "h40/1q2k1100d5,mask=lead:512,sink,lse,nan=v:0:0:20:2+k:0:0:300:1+v:0:0:511:0",
     "q270k600d5,off=300,window=20:5,lse,nan=v:0:0:320:2+k:0:0:400:1+v:0:0:599:0+v:0:0:0:4",
     "h2q19k43d5,mask=random:0.5,lse,nan=v:0:0:20:2+k:0:0:30:1+v:0:1:42:0+q:0:1:3:2,inf=v:0:1:10:3",
     "h4/2q5k300d5,mask@q=random:0.5,sink,lse,nan=v:0:0:20:2+k:0:0:30:1+v:0:1:299:0+k:0:1:4:4",
