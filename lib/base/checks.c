@@ -86,7 +86,7 @@ attn_status attn_check_extent(const attn_extent *e) {
         if (e->stride[d] < 0)
             return attn_fail(ATTN_ERR_STRIDE, "%s: %s stride %" PRId64 " is negative", e->name, which, e->stride[d]);
     }
-    if (e->dims > 1) {
+    if (e->dims > 1 && !attn_extent_empty(e)) {
         int row = e->dims - 2;
         int64_t row_size = e->size[e->dims - 1];
         if (e->size[row] > 1 && e->stride[e->dims - 1] == 1 && e->stride[row] < row_size)
@@ -96,6 +96,18 @@ attn_status attn_check_extent(const attn_extent *e) {
     if (extent_bytes(e) > PTRDIFF_MAX - 1)
         return attn_fail(ATTN_ERR_OVERFLOW, "%s: its sizes and strides span more than the address space", e->name);
     return ATTN_OK;
+}
+
+void attn_settle_strides(attn_extent *e) {
+    bool empty = attn_extent_empty(e);
+    for (int d = 0; d < e->dims; d++)
+        if ((empty || e->size[d] == 1) && e->stride[d] > 0)
+            e->stride[d] = 0;
+}
+
+attn_strides attn_settled_strides(attn_extent heads) {
+    attn_settle_strides(&heads);
+    return (attn_strides){.batch = heads.stride[0], .head = heads.stride[1], .row = heads.stride[2]};
 }
 
 attn_status attn_check_present(const attn_extent *e) {

@@ -53,8 +53,15 @@ static inline int64_t attn_used_stride(int64_t rows, int64_t stride, int64_t row
 ATTN_API attn_status attn_check_size(const char *name, int64_t value, int64_t minimum);
 
 /* Strides not negative (ATTN_ERR_STRIDE), the row stride (of the dimension before the last) at least the row size when
- * there is more than one row (ATTN_ERR_STRIDE), the whole extent addressable (ATTN_ERR_OVERFLOW). */
+ * there are elements and more than one row (ATTN_ERR_STRIDE), the whole extent addressable (ATTN_ERR_OVERFLOW). */
 attn_status attn_check_extent(const attn_extent *e);
+
+/* Makes strides that lead to no element 0: those along one element, and all of an array without elements. Callers may
+ * leave anything there, too much for sums with it; negative ones stay, for the check to refuse. */
+void attn_settle_strides(attn_extent *e);
+
+/* The same for an array [batch, heads, rows, cols], as a public struct has it. */
+attn_strides attn_settled_strides(attn_extent heads);
 
 /* ATTN_ERR_NULL when the array has elements but no address. */
 attn_status attn_check_present(const attn_extent *e);

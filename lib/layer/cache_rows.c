@@ -44,11 +44,13 @@ static real *target_of(const append_call *call, const new_rows *part, int64_t m)
     return part->to + member * part->to_strides.batch + call->cache->length[member] * part->to_strides.row;
 }
 
-static attn_status check_part(const append_call *call, const new_rows *part) {
+/* And settles the strides of what is given. */
+static attn_status check_part(const append_call *call, new_rows *part) {
     int64_t heads = call->cache->sizes.kv_heads;
     attn_extent all = attn_extent_heads(part->name, part->from, call->members, heads, call->rows, part->cols,
                                         part->from_strides, sizeof(real));
     ATTN_TRY(attn_check_array(&all));
+    part->from_strides = attn_settled_strides(all);
     for (int64_t m = 0; m < call->members; m++) {
         int64_t count = count_of(call, m);
         attn_extent from = attn_extent_heads(part->name, source_of(part, m), 1, heads, count, part->cols,
@@ -201,21 +203,20 @@ static attn_status check_plan_of_cache(const attn_plan *plan, const attn_cache *
         return attn_fail(ATTN_ERR_NULL, "plan is NULL");
     const attn_problem *p = &plan->problem;
     const attn_cache_sizes *s = &cache->sizes;
+    const attn_strides k = attn_settled_strides(
+        attn_extent_heads("k", NULL, s->batch, s->kv_heads, s->capacity, s->head_dim, cache->k_strides, sizeof(real)));
+    const attn_strides v = attn_settled_strides(
+        attn_extent_heads("v", NULL, s->batch, s->kv_heads, s->capacity, s->v_dim, cache->v_strides, sizeof(real)));
     const struct {
         const char *name;
         int64_t plan, cache;
     } sizes[] = {
-        {"batch", p->batch, s->batch},
-        {"kv_heads", p->kv_heads, s->kv_heads},
-        {"capacity", p->kv_len, s->capacity},
-        {"head_dim", p->head_dim, s->head_dim},
-        {"v_dim", p->v_dim, s->v_dim},
-        {"k head stride", p->k.head, cache->k_strides.head},
-        {"k row stride", p->k.row, s->head_dim},
-        {"v head stride", p->v.head, cache->v_strides.head},
-        {"v row stride", p->v.row, s->v_dim},
-        {"k batch stride", p->k.batch, cache->k_strides.batch},
-        {"v batch stride", p->v.batch, cache->v_strides.batch},
+        {"batch", p->batch, s->batch},           {"kv_heads", p->kv_heads, s->kv_heads},
+        {"capacity", p->kv_len, s->capacity},    {"head_dim", p->head_dim, s->head_dim},
+        {"v_dim", p->v_dim, s->v_dim},           {"k head stride", p->k.head, k.head},
+        {"k row stride", p->k.row, k.row},       {"v head stride", p->v.head, v.head},
+        {"v row stride", p->v.row, v.row},       {"k batch stride", p->k.batch, k.batch},
+        {"v batch stride", p->v.batch, v.batch},
     };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (sizes[i].plan != sizes[i].cache)

@@ -224,6 +224,38 @@ static attn_status check_strides(const attn_layer_plan *plan) {
     return ATTN_OK;
 }
 
+/* Strides that lead to no element are 0 from here on. */
+static void settle_strides(attn_layer_plan *plan) {
+    attn_layer *l = &plan->layer;
+    attn_rotary *r = &plan->rotary;
+    const struct {
+        int array;
+        int64_t *batch, *row;
+    } rows[] = {
+        {ATTN_LAYER_X, &l->x_batch, &l->x_row},
+        {ATTN_LAYER_CONTEXT, &l->context_batch, &l->context_row},
+        {ATTN_LAYER_Y, &l->y_batch, &l->y_row},
+        {ATTN_LAYER_COSINES, &r->table_batch, &r->table_row},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        attn_extent e = attn_layer_extent(plan, rows[i].array, NULL);
+        if (e.dims != ATTN_MAX_DIMS)
+            continue; /* the layer has no such array */
+        attn_strides settled = attn_settled_strides(e);
+        *rows[i].batch = settled.batch;
+        *rows[i].row = settled.row;
+    }
+    for (int i = 0; i < ATTN_LAYER_WEIGHTS; i++) {
+        attn_extent e = attn_layer_extent(plan, ATTN_LAYER_W_Q + i, NULL);
+        attn_settle_strides(&e);
+        plan->weight[i].row = e.stride[0];
+    }
+    attn_extent ids = attn_layer_extent(plan, ATTN_LAYER_IDS, NULL);
+    attn_extent kv_ids = attn_layer_extent(plan, ATTN_LAYER_KV_IDS, NULL);
+    if (attn_extent_empty(&ids) && attn_extent_empty(&kv_ids)) /* they share one stride */
+        r->ids_batch = 0;
+}
+
 /* Of `rows` rows. */
 static attn_status check_row_stride(const char *name, int64_t rows, int64_t stride) {
     return attn_check_fits_blas(name, ": row stride", attn_used_stride(rows, stride, 0));
@@ -360,6 +392,7 @@ attn_status attn_layer_prepare(attn_layer_plan *plan, const attn_context *contex
     ATTN_TRY(attn_plan_prepare(&plan->attention, context, &problem, dtype));
     limit_new_keys(plan);
     ATTN_TRY(check_strides(plan));
+    settle_strides(plan);
     ATTN_TRY(check_blas_integers(plan));
     plan->attention_workspace = attn_ledger_book(&plan->ledger, "attention", plan->attention.ledger.bytes, 1, 1);
     if (plan->ledger.overflow || plan->ledger.bytes > PTRDIFF_MAX - 1)

@@ -9,9 +9,9 @@
 
 /* ---- What engines.h promises ---- */
 
-/* An address in an array that may have been left out. */
-static const real *at(const real *base, int64_t offset) {
-    return base != NULL ? base + offset : NULL;
+/* An address in an array that may have been left out, whose strides may then be anything. */
+static const real *at(const real *base, attn_strides strides, int64_t b, int64_t head, int64_t row) {
+    return base != NULL ? base + (b * strides.batch + head * strides.head + row * strides.row) : NULL;
 }
 
 attn_head attn_head_at(const attn_call *call, const attn_task *task, int64_t q_head) {
@@ -24,11 +24,11 @@ attn_head attn_head_at(const attn_call *call, const attn_task *task, int64_t q_h
     return (attn_head){
         .b = b,
         .q_head = q_head,
-        .q = at(args->q, b * p->q.batch + q_head * p->q.head + q_start * p->q.row),
-        .k = at(args->k, b * p->k.batch + kv_head * p->k.head + kv_start * p->k.row),
-        .v = at(args->v, b * p->v.batch + kv_head * p->v.head + kv_start * p->v.row),
-        .out = (real *)at(args->out, b * p->out.batch + q_head * p->out.head + q_start * p->out.row),
-        .lse = (real *)at(args->lse, b * p->lse.batch + q_head * p->lse.head + q_start * p->lse.row),
+        .q = at(args->q, p->q, b, q_head, q_start),
+        .k = at(args->k, p->k, b, kv_head, kv_start),
+        .v = at(args->v, p->v, b, kv_head, kv_start),
+        .out = (real *)at(args->out, p->out, b, q_head, q_start),
+        .lse = (real *)at(args->lse, p->lse, b, q_head, q_start),
         .q_row = attn_used_stride(p->q_len, p->q.row, p->head_dim),
         .k_row = attn_used_stride(p->kv_len, p->k.row, p->head_dim),
         .v_row = attn_used_stride(p->kv_len, p->v.row, p->v_dim),

@@ -18,7 +18,8 @@
 attn_status attn_read_problem(const attn_problem *given, attn_problem *problem);
 attn_status attn_read_args(const void *given, void *args);
 
-/* Checks a caller's problem and copies it to `problem`, later fields of an older struct 0. */
+/* Checks a caller's problem and copies it to `problem`, later fields of an older struct 0, strides that lead to no element
+ * 0 too. */
 attn_status attn_check_problem(const attn_problem *given, attn_problem *problem);
 
 /* The arrays of a call, inputs first. */

@@ -268,6 +268,22 @@ static attn_status check_array_shape(const attn_problem *p, int array) {
     return array >= ATTN_FIRST_OUTPUT && array != ATTN_LSE ? attn_check_no_self_overlap(&e) : ATTN_OK;
 }
 
+/* The strides of one array that lead to no element are 0 from here on. */
+static void settle_array(attn_problem *p, int array) {
+    attn_extent e = attn_array_extent(p, &(attn_arrays){0}, array);
+    attn_strides *const strides[ATTN_ARRAYS] = {
+        [ATTN_Q] = &p->q,           [ATTN_K] = &p->k,           [ATTN_V] = &p->v,
+        [ATTN_OUT] = &p->out,       [ATTN_LSE] = &p->lse,       [ATTN_SCORES] = &p->scores,
+        [ATTN_CAPPED] = &p->scores, [ATTN_MASKED] = &p->scores, [ATTN_WEIGHTS] = &p->scores,
+    };
+    if (strides[array] != NULL)
+        *strides[array] = attn_settled_strides(e);
+    attn_settle_strides(&e);
+    if (array == ATTN_MASK || array == ATTN_BIAS)
+        *(array == ATTN_MASK ? &p->mask : &p->bias) =
+            (attn_mask_strides){e.stride[0], e.stride[1], e.stride[2], e.stride[3]};
+}
+
 attn_status attn_check_problem(const attn_problem *given, attn_problem *problem) {
     ATTN_TRY(attn_read_problem(given, problem));
     ATTN_TRY(check_options(problem));
@@ -282,6 +298,9 @@ attn_status attn_check_problem(const attn_problem *given, attn_problem *problem)
         problem->q_len = problem->q_len < problem->total_q ? problem->q_len : problem->total_q;
         problem->kv_len = problem->kv_len < problem->total_kv ? problem->kv_len : problem->total_kv;
     }
+    for (int array = 0; array < ATTN_ARRAYS; array++)
+        if (array_belongs(problem, array))
+            settle_array(problem, array);
     return ATTN_OK;
 }
 

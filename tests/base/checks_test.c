@@ -91,6 +91,21 @@ static void test_extents_beyond_the_address_space(void **state) {
     assert_ok(attn_check_extent(&e)); /* no element */
 }
 
+static void test_strides_that_lead_nowhere(void **state) {
+    (void)state;
+    attn_extent e = array4("x", 0, 2, 1, 3, 1, INT64_MAX, INT64_MAX, 7);
+    attn_settle_strides(&e);
+    assert_true(e.stride[0] == INT64_MAX && e.stride[1] == 0 && e.stride[2] == 7 && e.stride[3] == 0);
+    e = array4("x", 0, 2, 3, 0, 5, INT64_MAX, 35, 7);
+    attn_settle_strides(&e);
+    for (int d = 0; d < 4; d++)
+        assert_true(e.stride[d] == 0);
+    e = array4("x", 0, 2, 3, 5, 0, INT64_MAX, -1, 7);
+    attn_strides settled = attn_settled_strides(e);
+    assert_true(settled.batch == 0 && settled.head == -1 && settled.row == 0);
+    assert_refused(ATTN_ERR_STRIDE, "x: head stride -1 is negative", attn_check_extent(&e));
+}
+
 static void test_presence(void **state) {
     (void)state;
     attn_extent e = attn_extent_matrix("v", NULL, 3, 5, 5, 4);
@@ -310,6 +325,7 @@ int main(void) {
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_strides),
         cmocka_unit_test(test_extents_beyond_the_address_space),
+        cmocka_unit_test(test_strides_that_lead_nowhere),
         cmocka_unit_test(test_presence),
         cmocka_unit_test(test_self_overlap),
         cmocka_unit_test(test_self_overlap_of_all_small_shapes),

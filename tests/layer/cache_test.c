@@ -603,7 +603,7 @@ static void test_threads(void **state) {
 static void test_sizes_of_0(void **state) {
     (void)state;
     static const int64_t sizes_of[5][5] = {
-        {0, 2, 3, 4, 5}, {2, 0, 3, 4, 5}, {2, 2, 0, 4, 5}, {2, 2, 3, 4, 0}, {0, 0, 0, 1, 0}};
+        {0, 2, 3, 4, 5}, {3, 0, 3, 4, 5}, {2, 2, 0, 4, 5}, {3, 2, 3, 4, 0}, {0, 0, 0, 1, 0}};
     for (int i = 0; i < 5; i++) {
         attn_cache_sizes sizes = ATTN_CACHE_SIZES_INIT;
         sizes.batch = sizes_of[i][0], sizes.kv_heads = sizes_of[i][1], sizes.capacity = sizes_of[i][2];
@@ -613,8 +613,12 @@ static void test_sizes_of_0(void **state) {
         int64_t rows = sizes.capacity > 0 ? 2 : 0;
         real *k = random_numbers(sizes.batch * sizes.kv_heads * rows * sizes.head_dim + 1, 1);
         real *v = random_numbers(sizes.batch * sizes.kv_heads * rows * sizes.v_dim + 1, 2);
-        assert_ok(REAL(attn_cache_append_all)(cache, rows, NULL, k, dense(sizes.kv_heads, rows, sizes.head_dim),
-                                              sizes.v_dim > 0 ? v : NULL, dense(sizes.kv_heads, rows, sizes.v_dim)));
+        const attn_strides anything = {INT64_MAX, INT64_MAX, INT64_MAX};
+        bool no_keys = sizes.batch * sizes.kv_heads * rows == 0;
+        assert_ok(REAL(attn_cache_append_all)(
+            cache, rows, NULL, k, no_keys ? anything : dense(sizes.kv_heads, rows, sizes.head_dim),
+            sizes.v_dim > 0 ? v : NULL,
+            no_keys || sizes.v_dim == 0 ? anything : dense(sizes.kv_heads, rows, sizes.v_dim)));
         attn_problem problem = ATTN_PROBLEM_INIT;
         problem.batch = sizes.batch, problem.q_heads = problem.kv_heads = sizes.kv_heads, problem.q_len = 1;
         problem.head_dim = sizes.head_dim, problem.v_dim = sizes.v_dim;
@@ -633,6 +637,13 @@ static void test_sizes_of_0(void **state) {
         for (int64_t n = 0; n < results * sizes.v_dim; n++)
             assert_true(rows > 0 ? isfinite(out[n]) : out[n] == 0);
         assert_untouched(out + results * sizes.v_dim, 1);
+        attn_plan *plan;
+        real lse_of_plan[8];
+        assert_ok(attn_cache_plan_create(NULL, cache, &problem, &plan));
+        args.lse = lse_of_plan;
+        assert_ok(REAL(attn_cache_plan_run)(plan, cache, &args, NULL, 0));
+        assert_same_bits(lse_of_plan, lse, results);
+        attn_plan_destroy(plan);
         free(k);
         free(v);
         attn_cache_destroy(&cache);

@@ -336,6 +336,58 @@ static void test_strides_of_one_row(void **state) {
     }
 }
 
+/* Neither need those of arrays without elements mean anything; the sanitizer of undefined behaviour looks at sums with
+ * them. */
+static void test_strides_of_empty_arrays(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        "layer d24h4/2,bias b3q0",   "layer d24h4/2c11,bias b3q0k5",      "layer d24h4/2c11,bias b3q5k0",
+        "layer d24h4/2o0,bias b3q5", "layer d24h4/2,cache=9,past=4 b3q0", "layer d24h4/2c11,cache=9,past=4 b3q5k0",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        test_layer *t = make_layer(texts[i]);
+        attn_layer layer = t->d.layer;
+        const attn_problem *p = &t->d.problem;
+        if (p->q_len == 0)
+            layer.x_row = layer.x_batch = layer.y_row = layer.y_batch = INT64_MAX;
+        if (p->kv_len == 0)
+            layer.context_row = layer.context_batch = INT64_MAX;
+        if (layer.d_out == 0)
+            layer.y_row = layer.y_batch = layer.w_o_row = INT64_MAX;
+        assert_layer_ok(t, texts[i], REAL(attn_layer)(NULL, &layer, args_of_layer(t)));
+        free_layer(t);
+    }
+}
+
+/* Tables of no columns, and of no rows where there is no position, have no strides either. */
+static void test_strides_of_empty_tables(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t table_rows;
+    } cases[] = {{"layer d24h4/2,rope=half:0 b3q5", 7},
+                 {"layer d24h4/2,rope=half b3q0", 0},
+                 {"layer d24h4/2c11,rope=half:0 b3q5k4", 7}};
+    static const int64_t ids[3 * 5] = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        test_layer *t = make_layer(cases[i].text);
+        attn_layer layer = t->d.layer;
+        attn_rotary r = t->d.rotary;
+        layer.rotary = &r;
+        layer_args *a = args_of_layer(t);
+        const real table[1] = {1};
+        r.flags |= ATTN_ROTARY_HAS_TABLES | ATTN_ROTARY_HAS_IDS;
+        r.table_rows = cases[i].table_rows;
+        r.table_row = r.table_batch = INT64_MAX;
+        r.ids_batch = t->d.problem.q_len > 0 ? 5 : INT64_MAX;
+        a->cosines = a->sines = table;
+        a->ids = ids;
+        a->kv_ids = (layer.flags & ATTN_LAYER_CROSS) != 0 ? ids : NULL;
+        assert_layer_ok(t, cases[i].text, REAL(attn_layer)(NULL, &layer, a));
+        free_layer(t);
+    }
+}
+
 /* Strides of several rows that a 32-bit BLAS cannot be told, those of the workspace too. */
 static void test_strides_beyond_blas(void **state) {
     (void)state;
@@ -687,6 +739,8 @@ int main(void) {
         cmocka_unit_test(test_bad_sizes),
         cmocka_unit_test(test_bad_strides),
         cmocka_unit_test(test_strides_of_one_row),
+        cmocka_unit_test(test_strides_of_empty_arrays),
+        cmocka_unit_test(test_strides_of_empty_tables),
         cmocka_unit_test(test_strides_beyond_blas),
         cmocka_unit_test(test_bad_pointers),
         cmocka_unit_test(test_outputs_on_lengths),

@@ -227,6 +227,63 @@ static void test_strides_without_meaning(void **state) {
     trial_close(&t);
 }
 
+/* So may all strides of an array without elements, and those of an lse that nobody wants. The sanitizer of undefined
+ * behaviour sees whether sums are made with them. */
+static void test_strides_of_empty_arrays(void **state) {
+    (void)state;
+    const attn_strides anything = {INT64_MAX, INT64_MAX, INT64_MAX};
+    static const char *const texts[] = {
+        "b2h4/2q5k0d3v2,lse",
+        "b2h4/2q5k0d3v2,mask,bias,alibi,sink,lse",
+        "b2h4/2q5k0d3v2,mask,bias,lse,want=scores+capped+masked+weights",
+        "b2h4/2q40k0d3v2,mask,bias,lse",
+        "b2h4/2q1k7d3v0,lse",
+        "b2h4/2q5k70d3v0,lse",
+        "b2h4/2q40k70d3v0,lse",
+        "b2h4/2q40k70d3v0,causal,softcap=2,lse,want=scores+weights",
+        "b2h4/2q5k70d3v2,mask,mask_len=0,lse",
+        "b2h4/2q40k70d3v2,bias,bias_len=0,lse,want=masked",
+        "b2h4/2q40k70d3v2,mask,mask_len=0,bias,bias_len=0",
+        "b2h4/2q5k7d3v2,ragged=0:0/0:7,lse",
+        "b2h4/2q5k7d3v2,ragged=5:0/0:0,lse",
+        "b2h4/2q5k7d3v2,ragged=0:0/7:0,lse,want=scores",
+        "b3h4/2q1k1d3v2,ragged=1:0:0/1:0:0,lse",
+        "b3h4/2q1k1d3v0,ragged=0:1:0/1:0:0,lse",
+        "b2h4/2q5k7d3v2",
+    };
+    for (size_t n = 0; n < sizeof texts / sizeof *texts; n++)
+        for_each_engine(engine) {
+            trial t;
+            trial_open(&t, texts[n]);
+            attn_problem p = trial_problem(&t, engine);
+            bool ragged = (p.flags & ATTN_RAGGED) != 0, lse = trial_args(&t)->lse != NULL;
+            int64_t q_rows = ragged ? p.total_q : p.q_len, kv_rows = ragged ? p.total_kv : p.kv_len;
+            if (kv_rows == 0)
+                p.k = p.v = anything;
+            if (q_rows == 0)
+                p.q = p.out = p.lse = anything;
+            if (p.v_dim == 0)
+                p.v = p.out = anything;
+            if (p.kv_len == 0)
+                p.scores = anything;
+            if (p.kv_len == 0 || ((p.flags & ATTN_HAS_MASK_LEN) != 0 && p.mask_len == 0))
+                p.mask = (attn_mask_strides){INT64_MAX, INT64_MAX, INT64_MAX, 1};
+            if (p.kv_len == 0 || ((p.flags & ATTN_HAS_BIAS_LEN) != 0 && p.bias_len == 0))
+                p.bias = (attn_mask_strides){INT64_MAX, INT64_MAX, INT64_MAX, 1};
+            if (q_rows == 1)
+                p.q.row = p.out.row = p.lse.row = INT64_MAX;
+            if (kv_rows == 1)
+                p.k.row = p.v.row = INT64_MAX;
+            if (!lse)
+                p.lse = anything;
+            if (engine_can(&t, engine)) {
+                assert_ok(REAL(attn_sdpa)(NULL, &p, trial_args(&t)));
+                trial_verify(&t, engine);
+            }
+            trial_close(&t);
+        }
+}
+
 /* Fields whose flag is not set are not looked at. */
 static void test_fields_without_flags(void **state) {
     (void)state;
@@ -753,6 +810,7 @@ int main(void) {
         cmocka_unit_test(test_strides_of_options),
         cmocka_unit_test(test_overflow),
         cmocka_unit_test(test_strides_without_meaning),
+        cmocka_unit_test(test_strides_of_empty_arrays),
         cmocka_unit_test(test_fields_without_flags),
         cmocka_unit_test(test_null),
         cmocka_unit_test(test_null_that_is_right),
