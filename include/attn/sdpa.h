@@ -93,8 +93,9 @@ typedef struct attn_mask_strides {
 
 /* Everything about a computation but the pointers. Sizes are literal and never defaulted; strides in elements. Fill it
  * with attn_problem_init() or ATTN_PROBLEM_INIT, set the sizes, then call a layout helper or set the strides. After a
- * change of sizes call the helper again: strides that are larger than they need be are legal. A size left 0 is a size of
- * 0: the call succeeds and writes nothing. */
+ * change of sizes call the helper again: strides that are larger than they need be are legal, and one
+ * that leads to no element (of a single row, of an empty array) may be anything that is not negative. A size left 0 is a
+ * size of 0: the call succeeds and writes nothing. */
 typedef struct attn_problem {
     size_t struct_size;        /* sizeof(attn_problem), set by the initialiser */
     uint64_t flags;            /* ATTN_CAUSAL, ATTN_HAS_..., ATTN_WANT_..., ATTN_RAGGED */

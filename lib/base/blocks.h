@@ -78,7 +78,8 @@ static inline void attn_work_on_rows(void *argument, int worker) {
             job->work(job->argument, row);
 }
 
-/* work(argument, row) for every row of a matrix [rows, cols] whose rows do not depend on each other. */
+/* work(argument, row) for every row of a matrix [rows, cols] whose rows do not depend on each other; for none without
+ * columns. */
 static inline attn_status attn_for_each_row(const attn_resources *resources, int64_t rows, int64_t cols,
                                             void (*work)(const void *argument, int64_t row), const void *argument) {
     int64_t block_rows = ATTN_ROW_BLOCK_ELEMENTS / (cols < 1 ? 1 : cols);

@@ -2,17 +2,12 @@
 #include <attn/chain.h>
 
 #include "chain/stages.h"
+
 /* A member is a matrix [rows, cols]; heads of one, so that checks speak of batch and row strides. */
-static attn_extent batch_extent(const char *name, const real *address, int64_t batch, int64_t rows, int64_t cols,
-                                int64_t batch_stride, int64_t row_stride) {
-    return (attn_extent){
-        .name = name,
-        .address = address,
-        .dims = 4,
-        .size = {batch, 1, rows, cols},
-        .stride = {batch_stride, 0, row_stride, 1},
-        .element_bytes = sizeof(real),
-    };
+static attn_extent member_extent(const char *name, const real *address, int64_t batch, int64_t rows, int64_t cols,
+                                 int64_t batch_stride, int64_t row_stride) {
+    return attn_extent_heads(name, address, batch, 1, rows, cols,
+                             (attn_strides){.batch = batch_stride, .row = row_stride}, sizeof(real));
 }
 
 attn_status REAL(attn_project)(const attn_context *context, int64_t batch, int64_t rows, int64_t d_in, int64_t d_out,
@@ -27,11 +22,11 @@ attn_status REAL(attn_project)(const attn_context *context, int64_t batch, int64
     if (batch == 1)
         x_batch = y_batch = 0; /* not looked at */
     attn_extent inputs[] = {
-        batch_extent("x", x, batch, rows, d_in, x_batch, x_stride),
+        member_extent("x", x, batch, rows, d_in, x_batch, x_stride),
         attn_real_matrix("w", w, d_in, d_out, w_stride),
         attn_extent_vector("bias", bias, bias == NULL ? 0 : d_out, sizeof(real)),
     };
-    attn_extent output = batch_extent("y", y, batch, rows, d_out, y_batch, y_stride);
+    attn_extent output = member_extent("y", y, batch, rows, d_out, y_batch, y_stride);
     ATTN_TRY(attn_check_array(&output));
     ATTN_TRY(attn_check_no_self_overlap(&output));
     for (int i = 0; i < 3; i++) {

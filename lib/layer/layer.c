@@ -133,11 +133,12 @@ attn_status attn_layer_layout_dense(attn_layer *given) {
             return attn_fail(ATTN_ERR_OVERFLOW, "%s: a dense array of these sizes has strides beyond 63 bits",
                              weight[i].name);
     }
-    if (layer.x_batch == INT64_MAX || layer.context_batch == INT64_MAX || layer.y_batch == INT64_MAX)
+    bool context = has(&layer, ATTN_LAYER_CROSS) && layer.context_batch == INT64_MAX;
+    if (layer.x_batch == INT64_MAX || context || layer.y_batch == INT64_MAX)
         return attn_fail(ATTN_ERR_OVERFLOW, "%s: a dense array of these sizes has strides beyond 63 bits",
-                         layer.x_batch == INT64_MAX         ? "x"
-                         : layer.context_batch == INT64_MAX ? "context"
-                                                            : "y");
+                         layer.x_batch == INT64_MAX ? "x"
+                         : context                  ? "context"
+                                                    : "y");
     memcpy(given, &layer, given->struct_size);
     return ATTN_OK;
 }

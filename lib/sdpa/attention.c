@@ -109,12 +109,6 @@ attn_arrays attn_arrays_of(const attn_args *args) {
     };
 }
 
-static attn_status check_args(const attn_plan *plan, const attn_args *given, attn_args *args) {
-    ATTN_TRY(attn_read_args(given, args));
-    const attn_arrays arrays = attn_arrays_of(args);
-    return attn_check_arrays(&plan->problem, &arrays);
-}
-
 attn_status REAL(attn_plan_run)(const attn_plan *plan, const attn_args *given, void *workspace,
                                 size_t workspace_bytes) {
     if (plan == NULL)
@@ -123,9 +117,11 @@ attn_status REAL(attn_plan_run)(const attn_plan *plan, const attn_args *given, v
         return attn_fail(ATTN_ERR_DTYPE, "a plan for %s is run in %s", plan->dtype == ATTN_F32 ? "float" : "double",
                          REAL_DTYPE == ATTN_F32 ? "float" : "double");
     attn_args args;
-    ATTN_TRY(check_args(plan, given, &args));
+    ATTN_TRY(attn_read_args(given, &args));
+    const attn_arrays arrays = attn_arrays_of(&args);
+    ATTN_TRY(attn_check_arrays(&plan->problem, &arrays));
     ATTN_TRY(attn_check_workspace(&plan->ledger, workspace, workspace_bytes));
-    if (plan->tasks == 0)
+    if (plan->tasks == 0 || attn_writes_nothing(&plan->problem, &arrays))
         return ATTN_OK;
     void *own = NULL;
     if (workspace == NULL && plan->ledger.bytes > 0) {

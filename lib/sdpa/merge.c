@@ -7,9 +7,7 @@
 #include "base/blocks.h"
 #include "base/real.h"
 #include "base/status.h"
-
-/* Size of the struct in 0.1, the first version. */
-#define MERGE_FIRST_SIZE (offsetof(attn_merge, lse) + sizeof(attn_strides))
+#include "sdpa/merge_problem.h"
 
 typedef struct merge_call {
     attn_merge m;
@@ -18,16 +16,6 @@ typedef struct merge_call {
 } merge_call;
 
 /* ---- Checks ---- */
-
-static attn_status check_merge(const attn_merge *given, attn_merge *m) {
-    ATTN_TRY(attn_read_struct("merge", "attn_merge", given, MERGE_FIRST_SIZE, sizeof *m, m));
-    if ((m->flags & ~ATTN_MERGE_HAS_SINK) != 0)
-        return attn_fail(ATTN_ERR_FLAG, "flags: 0x%" PRIx64 " is unknown", m->flags & ~ATTN_MERGE_HAS_SINK);
-    ATTN_TRY(attn_check_size("batch", m->batch, 0));
-    ATTN_TRY(attn_check_size("q_heads", m->q_heads, 0));
-    ATTN_TRY(attn_check_size("q_len", m->q_len, 0));
-    return attn_check_size("v_dim", m->v_dim, 0);
-}
 
 static attn_extent rows_extent(const attn_merge *m, const char *name, const real *address, int64_t cols,
                                attn_strides strides) {
@@ -121,15 +109,10 @@ attn_status REAL(attn_merge)(const attn_context *context, const attn_merge *merg
     ATTN_TRY(attn_resolve_context(context, &resources));
     merge_call call = {
         .out_a = out_a, .lse_a = lse_a, .out_b = out_b, .lse_b = lse_b, .sink = sink, .out = out, .lse = lse};
-    ATTN_TRY(check_merge(merge, &call.m));
+    ATTN_TRY(attn_read_merge(merge, &call.m));
     ATTN_TRY(check_arrays(&call));
     int64_t rows = attn_mul_saturated(call.m.batch, attn_mul_saturated(call.m.q_heads, call.m.q_len));
     /* a row is its lse too: without values it is still work */
-    return attn_for_each_row(&resources, rows, attn_add_saturated(call.m.v_dim, 1), merge_numbered_row, &call);
+    int64_t results = attn_add_saturated(call.m.v_dim, lse != NULL);
+    return attn_for_each_row(&resources, rows, results, merge_numbered_row, &call);
 }
-
-#if ATTN_REAL_BITS == 32
-attn_status attn_merge_init(attn_merge *merge, size_t struct_size) {
-    return attn_init_struct("attn_merge", merge, struct_size, MERGE_FIRST_SIZE, sizeof *merge);
-}
-#endif

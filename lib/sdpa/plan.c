@@ -169,25 +169,16 @@ static void book_fused(attn_plan *plan, int64_t real_bytes) {
 /* Sizes that go to CBLAS as they are. Longer sequences are cut into tiles by fused; a head of blas is not cut. */
 static attn_status check_blas_integers(const attn_plan *plan) {
     const attn_problem *p = &plan->problem;
-    const struct {
-        const char *name;
-        int64_t value;
-        bool used;
-    } sizes[] = {
-        {"head_dim", p->head_dim, true},
-        {"v_dim", p->v_dim, true},
-        {"q row stride", p->q.row, p->q_len > 1},
-        {"k row stride", p->k.row, p->kv_len > 1},
-        {"v row stride", p->v.row, p->kv_len > 1},
-        {"out row stride", p->out.row, p->q_len > 1 && plan->engine == ATTN_ENGINE_BLAS},
-        {"q_len", p->q_len, plan->engine == ATTN_ENGINE_BLAS},
-        {"kv_len", p->kv_len, plan->engine == ATTN_ENGINE_BLAS},
-    };
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (sizes[i].used && !attn_blas_fits(sizes[i].value))
-            return attn_fail(ATTN_ERR_OVERFLOW, "%s %" PRId64 " does not fit the %d-bit integers of this BLAS",
-                             sizes[i].name, sizes[i].value, ATTN_BLAS_INTEGER_BITS);
-    return ATTN_OK;
+    ATTN_TRY(attn_check_fits_blas("head_dim", "", p->head_dim));
+    ATTN_TRY(attn_check_fits_blas("v_dim", "", p->v_dim));
+    ATTN_TRY(attn_check_fits_blas("q", ": row stride", attn_used_stride(p->q_len, p->q.row, 0)));
+    ATTN_TRY(attn_check_fits_blas("k", ": row stride", attn_used_stride(p->kv_len, p->k.row, 0)));
+    ATTN_TRY(attn_check_fits_blas("v", ": row stride", attn_used_stride(p->kv_len, p->v.row, 0)));
+    if (plan->engine != ATTN_ENGINE_BLAS)
+        return ATTN_OK;
+    ATTN_TRY(attn_check_fits_blas("out", ": row stride", attn_used_stride(p->q_len, p->out.row, 0)));
+    ATTN_TRY(attn_check_fits_blas("q_len", "", p->q_len));
+    return attn_check_fits_blas("kv_len", "", p->kv_len);
 }
 
 /* Threads that have enough to do at full length. */

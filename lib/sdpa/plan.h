@@ -59,6 +59,9 @@ typedef struct attn_arrays {
 /* Checks the pointers and lengths of a call against its checked problem. */
 attn_status attn_check_arrays(const attn_problem *problem, const attn_arrays *arrays);
 
+/* True when no output of a call has an element: nothing is to be computed, whatever the sizes are. */
+bool attn_writes_nothing(const attn_problem *problem, const attn_arrays *arrays);
+
 /* Lengths and offsets are inputs too, read again while outputs are written: ATTN_ERR_OVERLAP as attn_check_apart(). */
 attn_status attn_check_apart_from_lengths(const attn_problem *problem, const attn_extent *output,
                                           const attn_lengths *lengths);

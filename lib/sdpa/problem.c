@@ -191,17 +191,13 @@ static int64_t covered_keys(const attn_problem *p, uint64_t flag, int64_t length
     return has(p, flag) && length < p->kv_len ? length : p->kv_len;
 }
 
-static void set_shape(attn_extent *e, int64_t batch, int64_t heads, int64_t rows, int64_t cols, attn_strides strides) {
-    const int64_t size[] = {batch, heads, rows, cols};
-    const int64_t stride[] = {strides.batch, strides.head, strides.row, 1};
-    e->dims = 4;
-    memcpy(e->size, size, sizeof size);
-    memcpy(e->stride, stride, sizeof stride);
-}
-
-static void set_mask_shape(attn_extent *e, const attn_problem *p, int64_t keys, attn_mask_strides strides) {
-    set_shape(e, p->batch, p->q_heads, p->q_len, keys, (attn_strides){strides.batch, strides.head, strides.row});
-    e->stride[3] = strides.key;
+/* Of a mask or bias. */
+static attn_extent mask_extent(const char *name, const void *address, const attn_problem *p, int64_t keys,
+                               attn_mask_strides strides, int64_t element_bytes) {
+    attn_extent e = attn_extent_heads(name, address, p->batch, p->q_heads, p->q_len, keys,
+                                      (attn_strides){strides.batch, strides.head, strides.row}, element_bytes);
+    e.stride[3] = strides.key;
+    return e;
 }
 
 attn_extent attn_array_extent(const attn_problem *p, const attn_arrays *a, int array) {
@@ -210,41 +206,30 @@ attn_extent attn_array_extent(const attn_problem *p, const attn_arrays *a, int a
     int64_t batch = ragged ? 1 : p->batch;
     int64_t q_rows = ragged ? p->total_q : p->q_len;
     int64_t kv_rows = ragged ? p->total_kv : p->kv_len;
-    attn_extent e = {.name = array_facts[array].name, .address = a->at[array], .element_bytes = a->real_bytes};
+    const char *name = array_facts[array].name;
+    const void *address = a->at[array];
+    int64_t bytes = a->real_bytes;
     switch (array) {
     case ATTN_Q:
-        set_shape(&e, batch, p->q_heads, q_rows, p->head_dim, p->q);
-        break;
+        return attn_extent_heads(name, address, batch, p->q_heads, q_rows, p->head_dim, p->q, bytes);
     case ATTN_K:
-        set_shape(&e, batch, p->kv_heads, kv_rows, p->head_dim, p->k);
-        break;
+        return attn_extent_heads(name, address, batch, p->kv_heads, kv_rows, p->head_dim, p->k, bytes);
     case ATTN_V:
-        set_shape(&e, batch, p->kv_heads, kv_rows, p->v_dim, p->v);
-        break;
+        return attn_extent_heads(name, address, batch, p->kv_heads, kv_rows, p->v_dim, p->v, bytes);
     case ATTN_OUT:
-        set_shape(&e, batch, p->q_heads, q_rows, p->v_dim, p->out);
-        break;
+        return attn_extent_heads(name, address, batch, p->q_heads, q_rows, p->v_dim, p->out, bytes);
     case ATTN_LSE:
-        set_shape(&e, batch, p->q_heads, q_rows, 1, p->lse);
-        break;
+        return attn_extent_heads(name, address, batch, p->q_heads, q_rows, 1, p->lse, bytes);
     case ATTN_MASK:
-        set_mask_shape(&e, p, covered_keys(p, ATTN_HAS_MASK_LEN, p->mask_len), p->mask);
-        e.element_bytes = 1;
-        break;
+        return mask_extent(name, address, p, covered_keys(p, ATTN_HAS_MASK_LEN, p->mask_len), p->mask, 1);
     case ATTN_BIAS:
-        set_mask_shape(&e, p, covered_keys(p, ATTN_HAS_BIAS_LEN, p->bias_len), p->bias);
-        break;
+        return mask_extent(name, address, p, covered_keys(p, ATTN_HAS_BIAS_LEN, p->bias_len), p->bias, bytes);
     case ATTN_SLOPES:
     case ATTN_SINK:
-        e.dims = 1;
-        e.size[0] = p->q_heads;
-        e.stride[0] = 1;
-        break;
+        return attn_extent_vector(name, address, p->q_heads, bytes);
     default: /* the intermediates */
-        set_shape(&e, p->batch, p->q_heads, p->q_len, p->kv_len, p->scores);
-        break;
+        return attn_extent_heads(name, address, p->batch, p->q_heads, p->q_len, p->kv_len, p->scores, bytes);
     }
-    return e;
 }
 
 /* True for an array that this problem has: lse always may be. */
@@ -399,6 +384,15 @@ attn_status attn_check_arrays(const attn_problem *problem, const attn_arrays *ar
         ATTN_TRY(attn_check_apart_from_lengths(problem, &extents[output], &arrays->lengths));
     }
     return ATTN_OK;
+}
+
+bool attn_writes_nothing(const attn_problem *problem, const attn_arrays *arrays) {
+    for (int output = ATTN_FIRST_OUTPUT; output < ATTN_ARRAYS; output++) {
+        attn_extent e = attn_array_extent(problem, arrays, output);
+        if (e.address != NULL && !attn_extent_empty(&e))
+            return false;
+    }
+    return true;
 }
 
 /* ---- Members and flops ---- */

@@ -596,6 +596,7 @@ static void test_dense_layout(void **state) {
         test_layer *t = make_layer(texts[i]);
         attn_layer wanted = t->d.layer, got = wanted;
         got.x_batch = got.x_row = got.y_batch = got.y_row = got.w_q_row = got.w_o_row = -1;
+        got.context_batch = got.context_row = INT64_MAX; /* read by no one, written where there is a context */
         assert_ok(attn_layer_layout_dense(&got));
         assert_int_equal(got.x_batch, wanted.x_batch);
         assert_int_equal(got.x_row, wanted.x_row);
@@ -610,6 +611,8 @@ static void test_dense_layout(void **state) {
         if ((got.flags & ATTN_LAYER_CROSS) != 0) {
             assert_int_equal(got.context_batch, wanted.context_batch);
             assert_int_equal(got.context_row, wanted.context_row);
+        } else {
+            assert_true(got.context_batch == INT64_MAX && got.context_row == INT64_MAX);
         }
         free_layer(t);
     }

@@ -197,14 +197,15 @@ static void test_overflow(void **state) {
             continue;
         const int64_t wide = INT64_C(1) << 31;
         REFUSE_BUT_FLOPS(p.q.row = p.q.head = p.q.batch = wide, ATTN_ERR_OVERFLOW,
-                         "q row stride 2147483648 does not fit the 32-bit integers", FLOPS_EXIST);
+                         "q: row stride 2147483648 does not fit the integer of the BLAS library", FLOPS_EXIST);
         REFUSE_BUT_FLOPS((p.head_dim = wide, p.q.row = p.k.row = wide), ATTN_ERR_OVERFLOW,
-                         "head_dim 2147483648 does not fit the 32-bit integers", FLOPS_EXIST);
+                         "head_dim 2147483648 does not fit the integer of the BLAS library", FLOPS_EXIST);
         REFUSE_BUT_FLOPS((p.v_dim = wide, p.v.row = wide, p.out = (attn_strides){64 * wide, 8 * wide, wide}),
-                         ATTN_ERR_OVERFLOW, "v_dim 2147483648 does not fit the 32-bit integers", FLOPS_EXIST);
+                         ATTN_ERR_OVERFLOW, "v_dim 2147483648 does not fit the integer of the BLAS library",
+                         FLOPS_EXIST);
         if (engine == ATTN_ENGINE_BLAS)
-            REFUSE_BUT_FLOPS(p.kv_len = wide, ATTN_ERR_OVERFLOW, "kv_len 2147483648 does not fit the 32-bit integers",
-                             FLOPS_EXIST);
+            REFUSE_BUT_FLOPS(p.kv_len = wide, ATTN_ERR_OVERFLOW,
+                             "kv_len 2147483648 does not fit the integer of the BLAS library", FLOPS_EXIST);
     }
 }
 

@@ -1,6 +1,8 @@
 /* Extremes that once went wrong: outputs over the lengths, generous sizes, sinks without end, threads without number. */
 #include "sdpa_test.h"
 
+#include <unistd.h>
+
 enum { ROWS = 3, KEYS = 5, DIM = 67 };
 
 typedef struct tiny {
@@ -94,6 +96,24 @@ static void test_empty_problems_of_any_size(void **state) {
     }
 }
 
+/* 2^61 heads, or members, without anything to write come back at once. */
+static void test_nothing_to_write_takes_no_time(void **state) {
+    (void)state;
+    alarm(60);
+    for (int engine = ATTN_ENGINE_NAIVE; engine <= ATTN_ENGINE_FUSED; engine++)
+        for (int heads = 0; heads < 2; heads++) {
+            tiny t = make_tiny((attn_engine)engine);
+            connect(&t);
+            *(heads ? &t.problem.q_heads : &t.problem.batch) = INT64_C(1) << 61;
+            t.problem.q.batch = t.problem.k.batch = t.problem.q.head = t.problem.k.head = 0;
+            t.problem.kv_heads = t.problem.q_heads;
+            t.problem.v_dim = 0;
+            t.args.lse = NULL;
+            assert_int_equal(REAL(attn_sdpa)(NULL, &t.problem, &t.args), ATTN_OK);
+        }
+    alarm(0);
+}
+
 static int does_nothing(void *data, int workers, attn_parallel_body body, void *argument) {
     (void)data, (void)workers, (void)body, (void)argument;
     return 0;
@@ -133,6 +153,7 @@ int main(void) {
         cmocka_unit_test(test_sink_without_end_takes_everything),
         cmocka_unit_test(test_generous_ragged_sizes_cost_nothing),
         cmocka_unit_test(test_empty_problems_of_any_size),
+        cmocka_unit_test(test_nothing_to_write_takes_no_time),
         cmocka_unit_test(test_work_left_undone_is_an_error),
         cmocka_unit_test(test_scale_that_rounds_to_zero_reads_no_keys),
     };

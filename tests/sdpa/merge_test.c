@@ -1,5 +1,6 @@
 /* Merging two results by their log-sums: small numbers, long double, sinks, empty parts, NaN, strides, errors. */
 #include <math.h>
+#include <unistd.h>
 
 #include "chain/chain_test.h"
 
@@ -345,6 +346,18 @@ static void test_sizes_of_0_and_memory(void **state) {
     assert_int_equal(allocator.calls, 0);
 }
 
+/* Members without number whose rows have neither values nor an lse that is wanted. */
+static void test_nothing_to_write_takes_no_time(void **state) {
+    (void)state;
+    const real lse_a[] = {1}, lse_b[] = {2};
+    attn_merge m = make_merge(1, 1, 1, 0);
+    m.batch = INT64_MAX;
+    m.lse_a = m.lse_b = (attn_strides){0, 0, 0};
+    alarm(60);
+    assert_ok(REAL(attn_merge)(NULL, &m, NULL, lse_a, NULL, lse_b, NULL, NULL, NULL));
+    alarm(0);
+}
+
 /* ---- Errors ------------------------------------------------------------------------------------------------------ */
 
 enum { ELEMENTS = 256 };
@@ -425,6 +438,7 @@ int main(void) {
         cmocka_unit_test(test_strides),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_sizes_of_0_and_memory),
+        cmocka_unit_test(test_nothing_to_write_takes_no_time),
         cmocka_unit_test(test_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
