@@ -74,6 +74,9 @@ typedef enum attn_blas_flavour {
 } attn_blas_flavour;
 attn_blas_flavour attn_blas_flavour_in_use(void);
 
+/* The name that the BLAS library gives the kernels it chose for this CPU, "" when it gives none. It decides shapes. */
+const char *attn_blas_core(void);
+
 /* A function of the BLAS library in use, or of a library that it needs; NULL when there is none of that name. `linked`
  * is a weak reference to it, for BLAS libraries linked statically. */
 void *attn_blas_function(const char *name, const void *linked);

@@ -140,6 +140,11 @@ attn_blas_flavour attn_blas_flavour_in_use(void) {
     return found.flavour;
 }
 
+const char *attn_blas_core(void) {
+    probe_once();
+    return found.core;
+}
+
 attn_status attn_blas_check(void) {
     probe_once();
     if (found.integer_bits == ATTN_BLAS_INTEGER_BITS)

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "blas/blas.h"
+
 /* OpenBLAS multiplies small matrices without packing them on AVX-512 cores (its pull request 3335): up to a million
  * multiply-adds, and B not transposed. On a 2-core Xeon (Sapphire Rapids, core SkylakeX) such tiles run at 190 GFLOP/s,
  * larger or transposed ones at 100 to 140: OpenBLAS 0.3.21, 2026-11-30, the tile table of LADDER.md. Other cores pack
@@ -29,11 +31,9 @@ static int64_t whole(int64_t x, int64_t unit, int64_t most) {
 
 static bool core_has_small_products(void) {
     static const char *const cores[] = {"SkylakeX", "Cooperlake", "SapphireRapids"};
-    attn_blas_info blas = {.struct_size = sizeof blas};
-    if (attn_blas_get_info(&blas) == ATTN_OK)
-        for (size_t i = 0; i < sizeof cores / sizeof *cores; i++)
-            if (strcmp(blas.core, cores[i]) == 0)
-                return true;
+    for (size_t i = 0; i < sizeof cores / sizeof *cores; i++)
+        if (strcmp(attn_blas_core(), cores[i]) == 0)
+            return true;
     return false;
 }
 
