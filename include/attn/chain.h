@@ -56,7 +56,8 @@ ATTN_API attn_status attn_add_f64(const attn_context *context, int64_t rows, int
  * d_in 0: Y is the bias, or 0.
  * NaN and Inf: as the product gives them; a row of Y sees its own row of X only.
  * Bits: rows are blocked from row 0 of each member, so that a member's result depends on that member alone.
- * Memory: none. */
+ * Memory: up to 256 KiB per thread for packed weights, in one piece from context->alloc, freed before it returns; none
+ *   when no member takes more than 32 rows or a million multiplications. Errors: as above, ATTN_ERR_NOMEM. */
 ATTN_API attn_status attn_project_f32(const attn_context *context, int64_t batch, int64_t rows, int64_t d_in,
                                       int64_t d_out, const float *x, int64_t x_batch, int64_t x_stride, const float *w,
                                       int64_t w_stride, const float *bias, float *y, int64_t y_batch, int64_t y_stride);
@@ -168,7 +169,8 @@ ATTN_API attn_status attn_trace_init_f64(attn_trace_f64 *trace, size_t struct_si
  *   calling the stages by hand gives: QK is attn_scores_f32() with scale 1, S the same with the scale (not QK rounded
  *   and then scaled). Only what the wanted matrices need is computed.
  * Aliasing: the outputs overlap neither an input nor each other (ATTN_ERR_OVERLAP).
- * Memory: the matrices on the way that are not asked for, in one piece from context->alloc, freed before it returns.
+ * Memory: the matrices on the way that are not asked for, and what attn_project_f32() takes, in one piece from
+ *   context->alloc, freed before it returns.
  * Errors: those of the stages, each naming the field; all arguments are checked before any work. ATTN_ERR_ID,
  *   ATTN_ERR_FLAG for an unknown flag: nothing was written. ATTN_ERR_NOMEM: nothing was written. */
 ATTN_API attn_status attn_chain_trace_f32(const attn_context *context, const attn_trace_f32 *trace);

@@ -183,8 +183,8 @@ ATTN_API attn_status attn_layer_plan_create(const attn_context *context, const a
 /* Frees a plan; NULL is allowed (since 0.1). No thread may be running it. */
 ATTN_API void attn_layer_plan_destroy(attn_layer_plan *plan);
 
-/* Bytes of workspace that a run needs, for all lengths up to the layer's: projected rows, attention's own, the rows of
- * Z (since 0.1). Errors: ATTN_ERR_NULL. */
+/* Bytes of workspace that a run needs, for all lengths up to the layer's: projected rows, the rows of Z, and attention's
+ * own or, at other times, packed weights (since 0.1). Errors: ATTN_ERR_NULL. */
 ATTN_API attn_status attn_layer_plan_workspace(const attn_layer_plan *plan, size_t *bytes);
 
 /* Runs a plan (since 0.1). workspace: at least attn_layer_plan_workspace() bytes, aligned to ATTN_WORKSPACE_ALIGN, used by

@@ -37,5 +37,5 @@ attn_status REAL(attn_combine)(const attn_context *context, int64_t q_len, int64
         .c_name = "z",
     };
     ATTN_TRY(REAL(attn_check_product)(&product));
-    return REAL(attn_run_products)(&resources, 1, &product);
+    return REAL(attn_run_products)(&resources, 1, &product, NULL, 0);
 }

@@ -1,5 +1,9 @@
-/* Products cut into blocks. A member of many rows is cut into blocks for CBLAS, by its own rows only. Members of few rows
- * wait for the matrix to arrive from memory, once for all of them, in loops of our own. */
+/* Products on three paths, which a member takes by its own rows, the sizes and the BLAS core only.
+ *
+ *   strips  members of few rows wait for the weights to arrive from memory, once for all of them, in loops of our own
+ *   panels  some columns of the weights are packed once for many rows, then multiplied in tiles that BLAS leaves unpacked
+ *   blocks  large products, which BLAS packs itself
+ */
 #include "chain/product.h"
 
 #include <string.h>
@@ -23,6 +27,23 @@ enum {
     STRIP_COLS_UNIT = 64,  /* so that no two threads write to one cache line */
     LEAST_MULTIPLY =
         262144 /* multiplications worth starting a thread for: some ten microseconds at 25 per nanosecond */
+};
+
+/* 2-core Zen 4, OpenBLAS 0.3.21 core Cooperlake, 2026-11-30: the same section. Tiles stay below the million
+ * multiplications up to which this BLAS does not pack. */
+enum {
+    MOST_UNPACKED = 1000000,
+    PANEL_BYTES = 256, /* of a row of a panel: four vectors, which the kernels of this BLAS take at once, by six rows */
+    PANEL_COLS = PANEL_BYTES / (int)sizeof(real),
+    TILE_ROWS = 48,
+    TILE_DEPTH = 256, /* most terms that one call sums */
+    DEPTH_UNIT = 16,
+    PANEL_TILES = 4,                 /* tiles that a panel is deep: results are read and written once for each panel */
+    PANEL_ROWS = 22 * TILE_ROWS,     /* rows that share a panel */
+    PANEL_ROWS_MIN = PANEL_ROWS / 2, /* when many threads want a share: packing takes 7 % then instead of 2 */
+    PANELS_PER_THREAD = 4,
+    LINE = 64 / (int)sizeof(real),
+    AHEAD = 8, /* rows of weights fetched ahead */
 };
 
 /* The strides that are used; attn_gemm() makes of 0 what CBLAS wants of a single row. */
@@ -74,39 +95,70 @@ static const real *b_col(const attn_product *p, int64_t col) {
     return p->k == 0 ? NULL : p->b + (p->transpose_b ? col * p->b_stride : col);
 }
 
-static bool takes_loops(const attn_product *p, int64_t rows) {
-    return p->weights && rows <= FEW_ROWS;
+typedef enum product_path { STRIPS, PANELS, BLOCKS, PATHS } product_path;
+
+/* SkylakeX has such products too, but on the machine where that was measured blocks are faster. */
+static bool core_likes_panels(void) {
+    return strcmp(attn_blas_core(), "Cooperlake") == 0;
 }
 
-static void add_bias(const attn_product *p, int64_t col, int64_t cols, real *c) {
-    if (p->bias != NULL)
-        REAL(attn_kernels_in_use)()->add(cols, c, p->bias + col, c);
+static product_path weights_path(int64_t rows, int64_t n, int64_t k) {
+    if (rows <= FEW_ROWS)
+        return STRIPS;
+    bool unpacked = attn_mul_saturated(rows, attn_mul_saturated(n, k)) <= MOST_UNPACKED; /* as a whole */
+    return !unpacked && core_likes_panels() ? PANELS : BLOCKS;
+}
+
+static product_path path_of(const attn_product *p, int64_t member) {
+    return p->weights ? weights_path(rows_of(p, member), p->n, p->k) : BLOCKS;
+}
+
+/* How many parts of at most `most` make a whole. */
+static int64_t parts_of(int64_t whole, int64_t most) {
+    return whole / most + (whole % most != 0);
+}
+
+/* Terms of a tile: all about alike, and whole cache lines of X. */
+static int64_t tile_depth(int64_t k) {
+    return parts_of(parts_of(k, parts_of(k, TILE_DEPTH)), DEPTH_UNIT) * DEPTH_UNIT;
+}
+
+#if ATTN_REAL_BITS == 32
+int64_t attn_product_scratch(int64_t rows, int64_t n, int64_t k) {
+    return weights_path(rows, n, k) == PANELS ? PANEL_BYTES * attn_smaller(k, PANEL_TILES * tile_depth(k)) : 0;
+}
+#endif
+
+static void add_bias(const attn_product *p, int64_t rows, int64_t col, int64_t cols, real *c) {
+    for (int64_t row = 0; p->bias != NULL && row < rows; row++)
+        REAL(attn_kernels_in_use)()->add(cols, c + row * p->c_stride, p->bias + col, c + row * p->c_stride);
 }
 
 /* ---- Tasks ------------------------------------------------------------------------------------------------------- */
 
-/* One product of a job: tasks 0 .. strips-1 are columns of all members that take the loops, then come blocks. */
+/* One product of a job: the tasks of one path after those of the other. Their queues count, nobody draws from them. */
 typedef struct product_part {
     const attn_product *product;
-    int64_t strips, strip_cols;
-    attn_blocks blocks; /* their queue counts, nobody draws from it */
+    attn_blocks path[PATHS]; /* strips: columns of all members; panels: of groups of members, or of rows of one */
+    int64_t group;           /* members */
 } product_part;
 
 typedef struct product_job {
     attn_task_queue queue;
     product_part part[ATTN_MAX_PRODUCTS];
+    char *scratch;
+    int64_t scratch_bytes; /* of a thread */
 } product_job;
 
 static void compute_block(const attn_product *p, const attn_block *block) {
     int64_t rows = rows_of(p, block->member);
-    if (takes_loops(p, rows) || block->row >= rows)
+    if (path_of(p, block->member) != BLOCKS || block->row >= rows)
         return;
     int64_t block_rows = attn_smaller(block->rows, rows - block->row);
     real *c = c_row(p, block->member, block->row) + block->col;
     attn_gemm(false, p->transpose_b, block_rows, block->cols, p->k, p->alpha, a_row(p, block->member, block->row),
               a_stride_of(p), b_col(p, block->col), b_stride_of(p), 0, c, c_stride_of(p));
-    for (int64_t row = 0; row < block_rows; row++)
-        add_bias(p, block->col, block->cols, c + row * p->c_stride);
+    add_bias(p, block_rows, block->col, block->cols, c);
 }
 
 /* Rows of any members on their way through the loops. */
@@ -127,15 +179,15 @@ static void compute_rows(const attn_product *p, int64_t col, int64_t cols, row_b
         kernels->add_product(batch->rows, cols, p->k, batch->a, b, b_stride_of(p), batch->c);
     }
     for (int64_t r = 0; r < batch->rows; r++)
-        add_bias(p, col, cols, batch->c[r]);
+        add_bias(p, 1, col, cols, batch->c[r]);
     batch->rows = 0;
 }
 
 static void compute_strip(const attn_product *p, int64_t col, int64_t cols) {
     row_batch batch = {0};
     for (int64_t member = 0; member < p->members; member++) {
-        int64_t rows = rows_of(p, member);
-        for (int64_t row = 0; takes_loops(p, rows) && row < rows; row++) {
+        int64_t rows = path_of(p, member) == STRIPS ? rows_of(p, member) : 0;
+        for (int64_t row = 0; row < rows; row++) {
             batch.a[batch.rows] = a_row(p, member, row);
             batch.c[batch.rows] = c_row(p, member, row) + col;
             if (++batch.rows == STRIP_ROWS)
@@ -146,20 +198,75 @@ static void compute_strip(const attn_product *p, int64_t col, int64_t cols) {
         compute_rows(p, col, cols, &batch);
 }
 
+/* Rows from..from+depth-1 of op(B), `cols` columns of it side by side. */
+static void pack_panel(const attn_product *p, int64_t from, int64_t depth, int64_t col, int64_t cols, real *panel) {
+    if (p->transpose_b) {
+        REAL(attn_kernels_in_use)()->transpose(cols, depth, b_col(p, col) + from, b_stride_of(p), panel, cols);
+        return;
+    }
+    int64_t stride = b_stride_of(p);
+    const real *b = b_col(p, col) + from * stride;
+    for (int64_t r = 0; r < depth; r++) {
+        for (int64_t c = 0; r + AHEAD < depth && c < cols; c += LINE)
+            __builtin_prefetch(b + (r + AHEAD) * stride + c);
+        memcpy(panel + r * cols, b + r * stride, (size_t)cols * sizeof(real));
+    }
+}
+
+/* Adds what `depth` rows of the packed panel give, to nothing when they are the first. */
+static void compute_tile(const attn_product *p, int64_t member, const attn_block *tile, int64_t from, int64_t depth,
+                         const real *panel) {
+    real *c = c_row(p, member, tile->row) + tile->col;
+    int64_t step = tile_depth(p->k);
+    for (int64_t d = 0; d < depth; d += step)
+        attn_gemm(false, false, tile->rows, tile->cols, attn_smaller(step, depth - d), p->alpha,
+                  a_row(p, member, tile->row) + from + d, a_stride_of(p), panel + d * tile->cols, tile->cols,
+                  from + d > 0, c, c_stride_of(p));
+    if (from + depth == p->k)
+        add_bias(p, tile->rows, tile->col, tile->cols, c);
+}
+
+static void compute_panel(const product_part *part, const attn_block *task, real *panel) {
+    const attn_product *p = part->product;
+    int64_t first = task->member * part->group, end = attn_smaller(p->members, first + part->group);
+    int64_t most = PANEL_TILES * tile_depth(p->k);
+    for (int64_t from = 0; from < p->k; from += most) {
+        int64_t depth = attn_smaller(most, p->k - from);
+        bool packed = false;
+        for (int64_t member = first; member < end; member++) {
+            int64_t rows = path_of(p, member) == PANELS ? rows_of(p, member) : 0;
+            int64_t rows_end = attn_smaller(rows, task->row + task->rows);
+            attn_block tile = *task;
+            for (; tile.row < rows_end; tile.row += TILE_ROWS) {
+                if (!packed)
+                    pack_panel(p, from, depth, task->col, task->cols, panel);
+                packed = true;
+                tile.rows = attn_smaller(TILE_ROWS, rows_end - tile.row);
+                compute_tile(p, member, &tile, from, depth, panel);
+            }
+        }
+    }
+}
+
 static void compute_tasks(void *argument, int worker) {
     product_job *job = argument;
-    (void)worker;
     for (int64_t task; (task = attn_next_task(&job->queue)) >= 0;) {
         const product_part *part = job->part;
-        for (; task >= part->strips + part->blocks.queue.count; part++)
-            task -= part->strips + part->blocks.queue.count;
-        if (task < part->strips) {
-            int64_t col = task * part->strip_cols;
-            compute_strip(part->product, col, attn_smaller(part->strip_cols, part->product->n - col));
-        } else {
-            attn_block block = attn_block_at(&part->blocks, task - part->strips);
-            compute_block(part->product, &block);
+        int path = 0;
+        while (task >= part->path[path].queue.count) {
+            task -= part->path[path].queue.count;
+            if (++path == PATHS) {
+                part++;
+                path = 0;
+            }
         }
+        attn_block block = attn_block_at(&part->path[path], task);
+        if (path == STRIPS)
+            compute_strip(part->product, block.col, block.cols);
+        else if (path == PANELS)
+            compute_panel(part, &block, (real *)(job->scratch + worker * job->scratch_bytes));
+        else
+            compute_block(part->product, &block);
     }
 }
 
@@ -172,36 +279,54 @@ static attn_blocks cut_blocks(const attn_product *p) {
 }
 
 /* Strips may follow the number of threads: in the loops a result's bits depend on its own row and column alone. */
+static attn_blocks cut_strips(const attn_product *p, int threads) {
+    int64_t cols = attn_smaller(attn_larger(parts_of(p->n, threads), STRIP_COLS_MIN), STRIP_COLS_MAX);
+    return attn_cut(1, 1, p->n, 1, parts_of(cols, STRIP_COLS_UNIT) * STRIP_COLS_UNIT);
+}
+
+/* `rows` and `members` take panels. Which of them share one may follow the number of threads too: tiles begin at
+ * multiples of their size, of which the rows of a task are one. */
+static attn_blocks cut_panels(const attn_product *p, int threads, int64_t rows, int64_t members, int64_t *group) {
+    int64_t shared = PANEL_ROWS;
+    int64_t wanted = threads > 1 ? (int64_t)PANELS_PER_THREAD * threads : 1;
+    attn_blocks panels;
+    do {
+        *group = attn_larger(1, attn_smaller(shared * members / rows, p->members));
+        panels = attn_cut(parts_of(p->members, *group), p->m, p->n, shared, PANEL_COLS);
+        shared /= 2;
+    } while (panels.queue.count < wanted && shared >= PANEL_ROWS_MIN);
+    return panels;
+}
+
 static product_part cut_product(const attn_product *p, int threads) {
     product_part part = {.product = p};
-    bool any_few = false, any_many = false;
-    for (int64_t member = 0; p->n > 0 && member < p->members && !(any_few && any_many); member++) {
-        bool few = takes_loops(p, rows_of(p, member));
-        any_few |= few;
-        any_many |= !few;
+    int64_t members[PATHS] = {0}, rows[PATHS] = {0};
+    for (int64_t member = 0; p->n > 0 && member < p->members; member++) {
+        product_path path = path_of(p, member);
+        members[path]++;
+        rows[path] += rows_of(p, member);
     }
-    if (any_many)
-        part.blocks = cut_blocks(p);
-    if (any_few && p->n > 0) {
-        int64_t cols = p->n / threads + (p->n % threads != 0);
-        cols = cols < STRIP_COLS_MIN ? STRIP_COLS_MIN : attn_smaller(cols, STRIP_COLS_MAX);
-        part.strip_cols = (cols + STRIP_COLS_UNIT - 1) / STRIP_COLS_UNIT * STRIP_COLS_UNIT;
-        part.strips = p->n / part.strip_cols + (p->n % part.strip_cols != 0);
-    }
+    if (rows[STRIPS] > 0)
+        part.path[STRIPS] = cut_strips(p, threads);
+    if (rows[PANELS] > 0)
+        part.path[PANELS] = cut_panels(p, threads, rows[PANELS], members[PANELS], &part.group);
+    if (rows[BLOCKS] > 0)
+        part.path[BLOCKS] = cut_blocks(p);
     return part;
 }
 
-attn_status REAL(attn_run_products)(const attn_resources *resources, int count, const attn_product *products) {
+attn_status REAL(attn_run_products)(const attn_resources *resources, int count, const attn_product *products,
+                                    void *scratch, int64_t scratch_bytes) {
     int threads = attn_threads_here(resources->threads);
-    product_job job = {0};
+    product_job job = {.scratch = scratch, .scratch_bytes = scratch_bytes};
     int64_t work = 0;
     for (int i = 0; i < count; i++) {
         const attn_product *p = &products[i];
         if (p->m == 0)
             continue;
-        product_part *part = &job.part[i];
-        *part = cut_product(p, threads);
-        job.queue.count = attn_add_saturated(job.queue.count, part->strips + part->blocks.queue.count);
+        job.part[i] = cut_product(p, threads);
+        for (int path = 0; path < PATHS; path++)
+            job.queue.count = attn_add_saturated(job.queue.count, job.part[i].path[path].queue.count);
         int64_t results = attn_mul_saturated(p->members, attn_mul_saturated(p->m, p->n));
         work = attn_add_saturated(work, attn_mul_saturated(results, p->k));
     }

@@ -7,6 +7,12 @@
 #include <stdint.h>
 
 #include "base/context.h"
+
+/* Bytes of scratch memory per thread for weights [k, n] and members of up to `rows` rows, in either precision; 0 where
+ * none is needed. */
+int64_t attn_product_scratch(int64_t rows, int64_t n, int64_t k);
+
+#ifdef ATTN_REAL_BITS
 #include "base/real.h"
 
 /* C[b] = alpha A[b] op(B) + 1 bias^T for each member b: A [m, k], op(B) = B [k, n] or the transpose of B [n, k],
@@ -17,7 +23,7 @@ typedef struct attn_product {
     const int64_t *offsets; /* [members + 1]: member b has the rows offsets[b] .. offsets[b+1]-1 of A and C, at most m;
                              * NULL = batch strides */
     bool transpose_b;
-    bool weights; /* B is large: where a member has few rows, loops of our own read it once; alpha is 1 */
+    bool weights; /* B is large and serves all members: they may share one reading or packing of it; alpha is 1 */
     real alpha;
     const real *a;
     int64_t a_member, a_stride;
@@ -34,8 +40,11 @@ typedef struct attn_product {
 attn_status REAL(attn_check_product)(const attn_product *product);
 
 /* Computes checked products, at most ATTN_MAX_PRODUCTS, none of which needs another one's results. A member's bits
- * depend on that member alone. */
+ * depend on that member alone. `scratch` has scratch_bytes for each thread of the resources, aligned to
+ * ATTN_LEDGER_ALIGN: the most that attn_product_scratch() says of one of the products. */
 enum { ATTN_MAX_PRODUCTS = 3 };
-attn_status REAL(attn_run_products)(const attn_resources *resources, int count, const attn_product *products);
+attn_status REAL(attn_run_products)(const attn_resources *resources, int count, const attn_product *products,
+                                    void *scratch, int64_t scratch_bytes);
 
+#endif
 #endif

@@ -10,11 +10,10 @@ static attn_extent member_extent(const char *name, const real *address, int64_t 
                              (attn_strides){.batch = batch_stride, .row = row_stride}, sizeof(real));
 }
 
-attn_status REAL(attn_project)(const attn_context *context, int64_t batch, int64_t rows, int64_t d_in, int64_t d_out,
-                               const real *x, int64_t x_batch, int64_t x_stride, const real *w, int64_t w_stride,
-                               const real *bias, real *y, int64_t y_batch, int64_t y_stride) {
-    attn_resources resources;
-    ATTN_TRY(attn_resolve_context(context, &resources));
+attn_status REAL(attn_project_in)(const attn_resources *resources, int64_t batch, int64_t rows, int64_t d_in,
+                                  int64_t d_out, const real *x, int64_t x_batch, int64_t x_stride, const real *w,
+                                  int64_t w_stride, const real *bias, real *y, int64_t y_batch, int64_t y_stride,
+                                  void *scratch) {
     ATTN_TRY(attn_check_size("batch", batch, 0));
     ATTN_TRY(attn_check_size("rows", rows, 0));
     ATTN_TRY(attn_check_size("d_in", d_in, 0));
@@ -56,5 +55,21 @@ attn_status REAL(attn_project)(const attn_context *context, int64_t batch, int64
         .c_name = "y",
     };
     ATTN_TRY(REAL(attn_check_product)(&product));
-    return REAL(attn_run_products)(&resources, 1, &product);
+    int64_t scratch_bytes = batch > 0 ? attn_product_scratch(rows, d_out, d_in) : 0;
+    int64_t own_bytes = scratch == NULL ? attn_mul_saturated(scratch_bytes, resources->threads) : 0;
+    void *own = own_bytes > 0 ? attn_allocate(resources, own_bytes) : NULL;
+    if (own == NULL && own_bytes > 0)
+        return attn_fail(ATTN_ERR_NOMEM, "the allocator returned NULL for %" PRId64 " bytes", own_bytes);
+    attn_status status = REAL(attn_run_products)(resources, 1, &product, own != NULL ? own : scratch, scratch_bytes);
+    attn_release(resources, own, own_bytes);
+    return status;
+}
+
+attn_status REAL(attn_project)(const attn_context *context, int64_t batch, int64_t rows, int64_t d_in, int64_t d_out,
+                               const real *x, int64_t x_batch, int64_t x_stride, const real *w, int64_t w_stride,
+                               const real *bias, real *y, int64_t y_batch, int64_t y_stride) {
+    attn_resources resources;
+    ATTN_TRY(attn_resolve_context(context, &resources));
+    return REAL(attn_project_in)(&resources, batch, rows, d_in, d_out, x, x_batch, x_stride, w, w_stride, bias, y,
+                                 y_batch, y_stride, NULL);
 }

@@ -40,5 +40,5 @@ attn_status REAL(attn_scores)(const attn_context *context, int64_t q_len, int64_
         .c_name = "s",
     };
     ATTN_TRY(REAL(attn_check_product)(&product));
-    return REAL(attn_run_products)(&resources, 1, &product);
+    return REAL(attn_run_products)(&resources, 1, &product, NULL, 0);
 }

@@ -44,12 +44,14 @@ enum { PROJECTIONS = 3 };
 /* A traced call, with defaults and needs resolved. */
 typedef struct trace_call {
     const attn_context *context;
+    attn_resources resources;
     trace_fields fields;
     bool add_positions;
     int64_t start;
     double base, scale;
     trace_matrix matrix[MATRICES];
     trace_projection projection[PROJECTIONS];
+    void *packed_weights;
 } trace_call;
 
 /* ---- What is asked for ------------------------------------------------------------------------------------------- */
@@ -182,12 +184,24 @@ static attn_status check_and_resolve(trace_call *call, const trace_fields *trace
 
 /* ---- Places ------------------------------------------------------------------------------------------------------ */
 
+/* What the largest of the projections needs, which come one after the other. */
+static int64_t packed_weight_bytes(const trace_call *call) {
+    int64_t most = 0;
+    for (int i = 0; i < PROJECTIONS; i++) {
+        const trace_matrix *m = &call->matrix[call->projection[i].matrix];
+        if (m->needed)
+            most = attn_larger(most, attn_product_scratch(call->fields.tokens, m->cols, call->fields.d_model));
+    }
+    return attn_mul_saturated(most, call->resources.threads);
+}
+
 /* Sets the place of every needed matrix: the caller's, the next one's where a stage works in place, or the workspace.
  * Called with a NULL base first, to book the workspace, then to grant it. */
 static void set_places(trace_call *call, attn_ledger *ledger, void *base) {
     static const int scratch[] = {P, X, Q, K, V, A};
     trace_matrix *m = call->matrix;
     int piece = 0;
+    int64_t packed_bytes = packed_weight_bytes(call);
     for (int i = 0; i < MATRICES; i++)
         m[i].place = m[i].wanted;
     for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++) {
@@ -199,6 +213,10 @@ static void set_places(trace_call *call, attn_ledger *ledger, void *base) {
         else
             here->place = attn_ledger_grant(ledger, base, piece++, 0);
     }
+    if (packed_bytes > 0 && base == NULL)
+        attn_ledger_book(ledger, "packed weights", packed_bytes, 1, 1);
+    else if (packed_bytes > 0)
+        call->packed_weights = attn_ledger_grant(ledger, base, piece, 0);
     if (m[E].wanted == NULL)
         m[E].place = m[X].place;
     if (m[S].wanted == NULL)
@@ -247,8 +265,9 @@ static attn_status run_stages(const trace_call *call) {
         const trace_projection *p = &call->projection[i];
         const trace_matrix *y = &m[p->matrix];
         if (y->needed)
-            ATTN_TRY(REAL(attn_project)(call->context, 1, f->tokens, f->d_model, y->cols, m[X].place, 0, f->d_model,
-                                        p->w, y->cols, p->bias, y->place, 0, y->cols));
+            ATTN_TRY(REAL(attn_project_in)(&call->resources, 1, f->tokens, f->d_model, y->cols, m[X].place, 0,
+                                           f->d_model, p->w, y->cols, p->bias, y->place, 0, y->cols,
+                                           call->packed_weights));
     }
     if (m[QK].needed)
         ATTN_TRY(score_into(call, QK, 1));
@@ -263,9 +282,8 @@ static attn_status run_stages(const trace_call *call) {
 }
 
 attn_status REAL(attn_chain_trace)(const attn_context *context, const trace_fields *trace) {
-    attn_resources resources;
-    ATTN_TRY(attn_resolve_context(context, &resources));
     trace_call call = {.context = context};
+    ATTN_TRY(attn_resolve_context(context, &call.resources));
     ATTN_TRY(check_and_resolve(&call, trace));
 
     attn_ledger ledger = {0};
@@ -275,12 +293,12 @@ attn_status REAL(attn_chain_trace)(const attn_context *context, const trace_fiel
                          call.fields.tokens);
     void *workspace = NULL;
     if (ledger.bytes > 0) {
-        workspace = attn_allocate(&resources, ledger.bytes);
+        workspace = attn_allocate(&call.resources, ledger.bytes);
         if (workspace == NULL)
             return attn_fail(ATTN_ERR_NOMEM, "the allocator returned NULL for %" PRId64 " bytes", ledger.bytes);
         set_places(&call, &ledger, workspace);
     }
     attn_status status = run_stages(&call);
-    attn_release(&resources, workspace, ledger.bytes);
+    attn_release(&call.resources, workspace, ledger.bytes);
     return status;
 }

@@ -7,6 +7,7 @@
 #include "base/blocks.h"
 #include "base/status.h"
 #include "blas/blas.h"
+#include "chain/product.h"
 #include "layer/cache.h"
 #include "position/rotary_check.h"
 
@@ -350,6 +351,17 @@ static void place_rows(attn_layer_plan *plan, attn_problem *p, int64_t real_byte
     }
 }
 
+/* What the products ask for, none of which runs while attention does. */
+static int64_t scratch_bytes(const attn_layer_plan *plan) {
+    int64_t most = 0;
+    for (int i = 0; i < ATTN_LAYER_WEIGHTS; i++) {
+        const attn_layer_weight *w = &plan->weight[i];
+        int64_t rows = attn_larger(plan->attention.problem.q_len, plan->new_keys);
+        most = attn_larger(most, attn_product_scratch(rows, w->columns, w->in));
+    }
+    return most;
+}
+
 static attn_status prepare_rotary(attn_layer_plan *plan, const attn_problem *p) {
     attn_rotary *r = &plan->rotary;
     if (plan->layer.rotary == NULL)
@@ -395,7 +407,10 @@ attn_status attn_layer_prepare(attn_layer_plan *plan, const attn_context *contex
     ATTN_TRY(check_strides(plan));
     settle_strides(plan);
     ATTN_TRY(check_blas_integers(plan));
-    plan->attention_workspace = attn_ledger_book(&plan->ledger, "attention", plan->attention.ledger.bytes, 1, 1);
+    plan->scratch_bytes = scratch_bytes(plan);
+    int64_t packed = attn_mul_saturated(plan->scratch_bytes, plan->attention.resources.threads);
+    plan->shared = attn_ledger_book(&plan->ledger, "attention, packed weights",
+                                    attn_larger(plan->attention.ledger.bytes, packed), 1, 1);
     if (plan->ledger.overflow || plan->ledger.bytes > PTRDIFF_MAX - 1)
         return attn_fail(ATTN_ERR_OVERFLOW, "the workspace of these sizes does not fit the address space");
     return ATTN_OK;

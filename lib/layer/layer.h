@@ -54,8 +54,9 @@ struct attn_layer_plan {
     attn_layer_weight weight[ATTN_LAYER_WEIGHTS];
     attn_ledger ledger;
     attn_layer_rows q, k, v, z;
-    int lengths; /* [2, batch]: keys that a member has in the end, rows of x that are projected */
-    int attention_workspace;
+    int lengths;           /* [2, batch]: keys that a member has in the end, rows of x that are projected */
+    int shared;            /* the workspace of attention, or packed weights while the layer projects */
+    int64_t scratch_bytes; /* packed weights of a thread */
 };
 
 static inline bool attn_layer_has(const attn_layer_plan *plan, uint64_t flag) {

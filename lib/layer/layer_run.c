@@ -20,6 +20,7 @@ typedef struct layer_call {
     layer_args args;
     attn_args heads; /* attention's arguments */
     real *q, *k, *v, *z;
+    void *shared;            /* attention's workspace, or packed weights */
     const int64_t *new_keys; /* [batch], NULL = as many as the plan says */
     const int64_t *x_lens;   /* [batch]: rows of x that are projected, NULL = all */
 } layer_call;
@@ -203,6 +204,7 @@ static void use_workspace(layer_call *call, void *workspace) {
     call->k = rows_at(plan, &plan->k, workspace);
     call->v = rows_at(plan, &plan->v, workspace);
     call->z = rows_at(plan, &plan->z, workspace);
+    call->shared = attn_ledger_grant(&plan->ledger, workspace, plan->shared, 0);
     h->q = call->q;
     h->k = call->args.cache != NULL ? call->args.cache->k : call->k;
     h->v = call->args.cache != NULL ? call->args.cache->v : call->v;
@@ -269,6 +271,11 @@ static attn_product project_context(const layer_call *call, int weight, const re
     return p;
 }
 
+static attn_status run_products(const layer_call *call, int count, const attn_product *products) {
+    const attn_layer_plan *plan = call->plan;
+    return REAL(attn_run_products)(&plan->attention.resources, count, products, call->shared, plan->scratch_bytes);
+}
+
 static attn_status project(const layer_call *call) {
     const attn_layer_plan *plan = call->plan;
     const layer_args *a = &call->args;
@@ -279,7 +286,7 @@ static attn_status project(const layer_call *call) {
         product[count++] = project_context(call, ATTN_LAYER_K, a->w_k, a->b_k, call->k, &plan->k);
     if (!has(call, ATTN_LAYER_PACKED))
         product[count++] = project_context(call, ATTN_LAYER_V, a->w_v, a->b_v, call->v, &plan->v);
-    return REAL(attn_run_products)(&plan->attention.resources, count, product);
+    return run_products(call, count, product);
 }
 
 static attn_status project_out(const layer_call *call) {
@@ -295,7 +302,7 @@ static attn_status project_out(const layer_call *call) {
     p.c = call->args.y;
     p.c_member = l->y_batch;
     p.c_stride = l->y_row;
-    return REAL(attn_run_products)(&plan->attention.resources, 1, &p);
+    return run_products(call, 1, &p);
 }
 
 /* Rows of y beyond the queries of their members. */
@@ -425,9 +432,7 @@ static attn_status run_in(layer_call *call, void *workspace) {
     ATTN_TRY(project(call));
     ATTN_TRY(turn(call, true));
     store_keys(call);
-    ATTN_TRY(REAL(attn_plan_run)(&plan->attention, &call->heads,
-                                 attn_ledger_grant(&plan->ledger, workspace, plan->attention_workspace, 0),
-                                 (size_t)plan->attention.ledger.bytes));
+    ATTN_TRY(REAL(attn_plan_run)(&plan->attention, &call->heads, call->shared, (size_t)plan->attention.ledger.bytes));
     ATTN_TRY(project_out(call));
     clear_padding(call);
     count_keys(call);

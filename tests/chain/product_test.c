@@ -3,9 +3,9 @@
 
 #include <math.h>
 
-/* Distinct primes, over the edges of the blocks (256 rows, 512 from 513 columns on, 1024 rows of 512
- * columns from 1025 on) and of the strips that members of few
- * rows take (32 rows, 256 columns, 64 rows of all members) as well. */
+/* Distinct primes, over the edges of the blocks (256 rows, 512 from 513 columns on, 1024 rows of 512 columns from 1025
+ * on), of the strips that members of few rows take (32 rows, 256 columns, 64 rows of all members) and, above a million
+ * multiplications, of packed panels (64 or 32 columns, 256 terms of 48 rows, 1024 terms of 1056 rows of all members). */
 static void test_project(void **state) {
     (void)state;
     (void)check_project(1, 1, 1, 1, 0, false);
@@ -19,6 +19,10 @@ static void test_project(void **state) {
     (void)check_project(1, 37, 7, 1031, 2, true);
     (void)check_project(71, 1, 13, 11, 1, true);
     (void)check_project(5, 29, 17, 257, 0, false);
+    (void)check_project(1, 101, 131, 97, 1, true);
+    (void)check_project(3, 53, 1031, 67, 3, true);
+    (void)check_project(1, 1063, 19, 71, 0, false);
+    (void)check_project(31, 37, 311, 89, 2, true);
 }
 
 static void test_scores(void **state) {
@@ -69,15 +73,13 @@ static void test_packed_weights(void **state) {
 }
 
 /* The bias is one rounded addition to the finished product. */
-static void test_bias_is_added_last(void **state) {
-    (void)state;
-    enum { ROWS = 261, D = 43, OUT = 519 };
-    real *x = random_numbers(ROWS * D, 1), *w = random_numbers(D * OUT, 2), *bias = random_numbers(OUT, 3);
-    real *with = poisoned(ROWS * OUT), *without = poisoned(ROWS * OUT);
-    assert_ok(REAL(attn_project)(NULL, 1, ROWS, D, OUT, x, 0, D, w, OUT, NULL, without, 0, OUT));
-    assert_ok(REAL(attn_project)(NULL, 1, ROWS, D, OUT, x, 0, D, w, OUT, bias, with, 0, OUT));
-    for (int i = 0; i < ROWS * OUT; i++) {
-        real sum = without[i] + bias[i % OUT];
+static void check_bias_is_added_last(int64_t rows, int64_t d, int64_t out) {
+    real *x = random_numbers(rows * d, 1), *w = random_numbers(d * out, 2), *bias = random_numbers(out, 3);
+    real *with = poisoned(rows * out), *without = poisoned(rows * out);
+    assert_ok(REAL(attn_project)(NULL, 1, rows, d, out, x, 0, d, w, out, NULL, without, 0, out));
+    assert_ok(REAL(attn_project)(NULL, 1, rows, d, out, x, 0, d, w, out, bias, with, 0, out));
+    for (int64_t i = 0; i < rows * out; i++) {
+        real sum = without[i] + bias[i % out];
         assert_same_bits(&with[i], &sum, 1);
     }
     free(x);
@@ -85,6 +87,12 @@ static void test_bias_is_added_last(void **state) {
     free(bias);
     free(with);
     free(without);
+}
+
+static void test_bias_is_added_last(void **state) {
+    (void)state;
+    check_bias_is_added_last(261, 43, 519);
+    check_bias_is_added_last(37, 1031, 71);
 }
 
 /* With a single member the batch strides are not looked at. */

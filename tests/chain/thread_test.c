@@ -92,12 +92,15 @@ static void test_any_number_of_threads(void **state) {
 /* A long sum shows more of the order it was made in. */
 static void test_long_products(void **state) {
     (void)state;
-    enum { M = 509, K = 127, N = 521 };
+    enum { M = 571, K = 127, N = 521 };
     real *a = random_numbers(M * K, 1), *b = random_numbers(K * N, 2), *wanted = poisoned(M * N),
          *got = poisoned(M * N);
-    const attn_context one = threads_context(1), two = threads_context(2);
+    const attn_context one = threads_context(1), two = threads_context(2), many = threads_context(16);
     assert_ok(REAL(attn_combine)(&one, M, K, N, a, K, b, N, wanted, N));
     assert_ok(REAL(attn_combine)(&two, M, K, N, a, K, b, N, got, N));
+    assert_same_bits(got, wanted, M * N);
+    assert_ok(REAL(attn_project)(&one, 1, M, K, N, a, 0, K, b, N, NULL, wanted, 0, N));
+    assert_ok(REAL(attn_project)(&many, 1, M, K, N, a, 0, K, b, N, NULL, got, 0, N));
     assert_same_bits(got, wanted, M * N);
     free(a);
     free(b);
@@ -184,7 +187,7 @@ static void test_small_work_starts_no_threads(void **state) {
     assert_ok(REAL(attn_softmax)(&context, SMALL, SMALL, x, SMALL, y, SMALL));
     assert_ok(REAL(attn_sinusoidal)(&context, 1, 2000, 0, 10000, y, 2000));
     assert_int_equal(record.calls, 0);
-    assert_ok(REAL(attn_project)(&context, 1, LARGE, INNER, LARGE, x, 0, INNER, x, LARGE, NULL, y, 0, LARGE));
+    assert_ok(REAL(attn_scores)(&context, LARGE, LARGE, INNER, x, INNER, x, INNER, 1, y, LARGE));
     assert_int_equal(record.calls, 1);
     assert_int_equal(record.most_workers, 6); /* 2 blocks of rows, 3 of columns */
     free(x);
@@ -208,7 +211,7 @@ static void test_parallel_for_that_fails(void **state) {
 /* A member's bits do not depend on its place in the batch or on its mates. */
 static void test_batch_composition(void **state) {
     (void)state;
-    enum { MEMBERS = 5, LEN = 301, SIZE = 43, WIDTH = 37 };
+    enum { MEMBERS = 5, LEN = 301, SIZE = 71, WIDTH = 67 };
     real *x = random_numbers(MEMBERS * LEN * SIZE, 1), *w = random_numbers(SIZE * WIDTH, 2);
     real *all = poisoned(MEMBERS * LEN * WIDTH), *one = poisoned(LEN * WIDTH);
     assert_ok(REAL(attn_project)(NULL, MEMBERS, LEN, SIZE, WIDTH, x, LEN * SIZE, SIZE, w, WIDTH, NULL, all, LEN * WIDTH,

@@ -235,7 +235,7 @@ static void test_every_allocation_may_fail(void **state) {
     chain_free(&c);
 }
 
-/* The stages themselves allocate nothing. */
+/* The stages themselves allocate nothing for a few numbers. */
 static void test_stages_take_no_memory(void **state) {
     (void)state;
     counting_allocator allocator = {.fail_at = 0};
@@ -251,6 +251,50 @@ static void test_stages_take_no_memory(void **state) {
     assert_ok(REAL(attn_combine)(&context, N, N, D_K, m[8], N, m[3], D_K, m[9], D_K));
     assert_int_equal(allocator.calls, 0);
     chain_free(&c);
+}
+
+/* A large projection may pack its weights, in one piece of memory, which in a traced call is part of its own. */
+static void test_memory_of_a_projection(void **state) {
+    (void)state;
+    enum { ROWS = 131, IN = 127, OUT = 137 };
+    real *x = random_numbers(ROWS * IN, 1), *w = random_numbers(IN * OUT, 2), *q = poisoned(ROWS * OUT);
+    real *wanted = poisoned(ROWS * OUT);
+    int64_t ids[ROWS];
+    for (int i = 0; i < ROWS; i++)
+        ids[i] = i;
+    assert_ok(REAL(attn_project)(NULL, 1, ROWS, IN, OUT, x, 0, IN, w, OUT, NULL, wanted, 0, OUT));
+    REAL(attn_trace) t = ATTN_STRUCT_INIT(REAL(attn_trace));
+    t.flags = ATTN_TRACE_NO_POSITIONS;
+    t.tokens = t.vocab = ROWS;
+    t.d_model = IN;
+    t.d_k = OUT;
+    t.ids = ids;
+    t.table = x;
+    t.w_q = w;
+    t.q = q;
+    for (int traced = 0; traced < 2; traced++)
+        for (int64_t fail_at = -1; fail_at < 1; fail_at++) {
+            counting_allocator allocator = {.fail_at = fail_at};
+            attn_context context = counting_context(&allocator);
+            memset(q, 0xff, ROWS * OUT * sizeof(real));
+            attn_status status =
+                traced ? REAL(attn_chain_trace)(&context, &t)
+                       : REAL(attn_project)(&context, 1, ROWS, IN, OUT, x, 0, IN, w, OUT, NULL, q, 0, OUT);
+            assert_true(allocator.calls == 1 || (!traced && allocator.calls == 0));
+            assert_int_equal(allocator.live, 0);
+            assert_int_equal(allocator.live_size, 0);
+            if (fail_at == 0 && allocator.calls == 1) {
+                assert_int_equal(status, ATTN_ERR_NOMEM);
+                assert_untouched(q, ROWS * OUT);
+            } else {
+                assert_int_equal(status, ATTN_OK);
+                assert_same_bits(q, wanted, ROWS * OUT);
+            }
+        }
+    free(x);
+    free(w);
+    free(q);
+    free(wanted);
 }
 
 static void test_init(void **state) {
@@ -276,6 +320,7 @@ int main(void) {
         cmocka_unit_test(test_no_values),
         cmocka_unit_test(test_every_allocation_may_fail),
         cmocka_unit_test(test_stages_take_no_memory),
+        cmocka_unit_test(test_memory_of_a_projection),
         cmocka_unit_test(test_init),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,6 +12,7 @@ static const char *const large_layers[] = {
     "layer d24h2/1s8o530,bias,packed,rope=half b2q270,causal,qlens=270:257",
     "layer d24h2/1s8o530,outin,rope=pairs,cache=320,past=40 b3q270,causal,br,qlens=270:7:1",
     "layer d560h2/1s16c40o530,bias b2q5k37",
+    "layer d530h2s16o37,outin b3q71,qlens=41:71:5",
     "layer d16h2,bias,packed,rope=half b3q270,causal,ragged=270:1:33/270:1:33",
 };
 
@@ -75,6 +76,8 @@ static void test_batch_mates(void **state) {
                       "d40h4/2s16,bias,packed,rope=half b1q5,causal");
     assert_same_alone("d40h4/2s16,bias,outin,pad=3 b4q81,causal,ragged=81:40:3:77/81:40:3:77", 3,
                       "d40h4/2s16,bias,outin b1q77,causal");
+    assert_same_alone("d530h2s16o37,outin b3q71,qlens=71:41:5", 0, "d530h2s16o37,outin b1q71");
+    assert_same_alone("d530h2s16o37,bias b3q71,ragged=41:71:71/41:71:71", 1, "d530h2s16o37,bias b1q71");
     assert_same_alone("d40h4/2s16,outin,cache=9,rope=half b70q1,causal,br", 69,
                       "d40h4/2s16,outin,cache=5,rope=half b1q1,causal,br");
 }
