@@ -43,9 +43,9 @@ void KERNEL(scale_rows)(int64_t rows, int64_t cols, real *o, int64_t ld, const r
 bool KERNEL(all_finite)(int64_t rows, int64_t cols, const real *x, int64_t ld) {
     /* 0 * x is 0 for finite x and NaN for all others. */
     const vec zero = vec_all(0);
+    vec even = zero, odd = zero;
     for (int64_t i = 0; i < rows; i++) {
         const real *row = x + i * ld;
-        vec even = zero, odd = zero;
         int64_t c = 0;
         for (; c + 2 * LANES <= cols; c += 2 * LANES) {
             even = vec_fma(vec_load(row + c), zero, even);
@@ -55,10 +55,8 @@ bool KERNEL(all_finite)(int64_t rows, int64_t cols, const real *x, int64_t ld) {
             even = vec_fma(vec_load(row + c), zero, even);
         if (c < cols)
             odd = vec_fma(vec_load_part(row + c, cols - c, 0), zero, odd);
-        if (vec_sum(even + odd) != 0)
-            return false;
     }
-    return true;
+    return vec_sum(even + odd) == 0;
 }
 
 void KERNEL(add)(int64_t n, const real *x, const real *y, real *z) {

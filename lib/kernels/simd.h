@@ -135,6 +135,17 @@ INLINE vec vec_max(vec a, vec b) {
 #endif
 }
 
+/* The larger of x and bound; NaN stays. */
+INLINE vec vec_at_least(vec x, real bound) {
+#if defined(ATTN_KERNEL_ISA_AVX2) || defined(ATTN_KERNEL_ISA_AVX512)
+    return INTRINSIC(max)(vec_all(bound), x);
+#elif defined(ATTN_KERNEL_ISA_NEON)
+    return INTRINSIC(vmaxq)(x, vec_all(bound));
+#else
+    return vec_select(x < bound, vec_all(bound), x);
+#endif
+}
+
 /* v where x >= bound or x is NaN, else 0. */
 INLINE vec vec_zero_below(vec v, vec x, real bound) {
 #if defined(ATTN_KERNEL_ISA_AVX512)

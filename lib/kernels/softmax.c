@@ -34,12 +34,12 @@ static __attribute__((noinline)) vec exponentials_of_chunk(int64_t n, const real
     vec sum = vec_all(0);
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES) {
-        vec e = vexp_nonpositive(vec_load(x + i) - maximum);
+        vec e = vexp_weight(vec_load(x + i) - maximum);
         vec_store(y + i, e);
         sum += e;
     }
     if (i < n) {
-        vec e = vexp_nonpositive(vec_load_part(x + i, n - i, (real)-INFINITY) - maximum);
+        vec e = vexp_weight(vec_load_part(x + i, n - i, (real)-INFINITY) - maximum);
         vec_store_part(y + i, n - i, e);
         sum += e;
     }
@@ -102,7 +102,7 @@ INLINE void tile_of_rows(int rows, int64_t cols, real *s, int64_t ld, real *row_
     vec old = rows == LANES ? vec_load(row_max) : vec_load_part(row_max, rows, (real)-INFINITY);
     vec old_sum = rows == LANES ? vec_load(row_sum) : vec_load_part(row_sum, rows, 0);
     vec maximum = row_maxima(rows, cols, s, ld, old);
-    vec factor = vec_select(maximum == old, vec_all(1), vexp_nonpositive(old - maximum));
+    vec factor = vec_select(maximum == old, vec_all(1), vexp_weight(old - maximum));
     doubles sum = __builtin_convertvector(old_sum, doubles) * __builtin_convertvector(factor, doubles);
     row_exponentials(rows, cols, s, ld, vec_select(maximum == none, vec_all(0), maximum), &sum);
     vec new_sum = __builtin_convertvector(sum, vec);

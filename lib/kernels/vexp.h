@@ -14,6 +14,7 @@
 #define EXP_LOG2E 0x1.715476p+0f
 #define EXP_LN2_HI 0x1.62e4p-1f
 #define EXP_LN2_LO 0x1.7f7d1cp-20f
+#define EXP_LN2 0x1.62e43p-1f
 #define EXP_Q0 0x1.fffffcp-2f
 #define EXP_Q1 0x1.555492p-3f
 #define EXP_Q2 0x1.5558f2p-5f
@@ -21,6 +22,7 @@
 #define EXP_Q4 0x1.6a2442p-10f
 #define EXP_LOWEST -0x1.5d589ep+6f
 #define EXP_HIGHEST 0x1.62e42ep+6f
+#define EXP_VANISHED -88.0f /* n is -127: all bits of 2^n are 0 */
 #define EXP_SHIFT 0x1.8p23f
 #define EXP_BIAS 127
 #define EXP_FRACTION_BITS 23
@@ -40,6 +42,7 @@
 #define EXP_Q9 0x1.ad7f74328a688p-26
 #define EXP_LOWEST -0x1.6232bdd7abcd2p+9
 #define EXP_HIGHEST 0x1.62e42fefa39efp+9
+#define EXP_VANISHED -709.0 /* n is -1023: all bits of 2^n are 0 */
 #define EXP_SHIFT 0x1.8p52
 #define EXP_BIAS 1023
 #define EXP_FRACTION_BITS 52
@@ -83,12 +86,24 @@ INLINE vec vexp_reduced(vec x, vec_bits *n_bits) {
 #endif
 }
 
-/* exp(x) for x <= 0 or NaN; +0 below EXP_LOWEST. Equal to vexp() bit for bit. */
-INLINE vec vexp_nonpositive(vec x) {
+/* exp(x) for the softmax, x <= 0 or NaN: a weight relative to the largest one, +0 up to EXP_VANISHED. No mask and, in
+ * float, one step of reduction less than vexp(), a sixth of its time. Within 1 ulp of e^x, in float 1 ulp + 2.8e-9 |x|,
+ * since EXP_LN2 is off by 2.8e-9 of its value; that of double would matter for small weights. Weights below 2^-126 (double
+ * 2^-1022), of which there is hardly one, may be subnormal. */
+INLINE vec vexp_weight(vec x) {
+    x = vec_at_least(x, EXP_VANISHED);
+#if defined(ATTN_KERNEL_ISA_GENERIC) || ATTN_REAL_BITS == 64
     vec_bits n_bits;
     vec e = vexp_reduced(x, &n_bits);
+#else
+    const vec shift = vec_all(EXP_SHIFT + EXP_BIAS);
+    vec shifted = vec_fma(x, vec_all(EXP_LOG2E), shift);
+    vec_bits n_bits = (vec_bits)shifted;
+    vec r = vec_fma(shifted - shift, vec_all(-EXP_LN2), x);
+    vec e = vec_fma(vec_fma(vexp_q(r), r, vec_all(1)), r, vec_all(1));
+#endif
     /* A product, unlike a sum of bits, keeps NaN. */
-    return vec_zero_below(e * (vec)(n_bits << EXP_FRACTION_BITS), x, EXP_LOWEST);
+    return e * (vec)(n_bits << EXP_FRACTION_BITS);
 }
 
 /* exp(x) for any x: +0 below EXP_LOWEST, +Inf above EXP_HIGHEST, NaN for NaN. */

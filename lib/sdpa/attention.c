@@ -62,17 +62,24 @@ void attn_clear_rows(const attn_call *call, const attn_head *head, int64_t row0,
 
 /* ---- Running ---- */
 
+attn_task attn_task_at(const attn_call *call, int64_t number) {
+    const attn_plan *plan = call->plan;
+    int64_t kv_head = number / plan->tasks_per_head;
+    attn_task task = {
+        .number = number,
+        .b = kv_head / plan->problem.kv_heads,
+        .kv_head = kv_head % plan->problem.kv_heads,
+        .share = number % plan->tasks_per_head,
+    };
+    task.member = attn_member_of(&plan->problem, task.b, &call->lengths);
+    return task;
+}
+
 static void run_tasks(void *argument, int worker) {
     attn_call *call = argument;
     const attn_plan *plan = call->plan;
     for (int64_t t; (t = attn_next_task(&call->queue)) >= 0;) {
-        int64_t kv_head = t / plan->tasks_per_head;
-        attn_task task = {
-            .b = kv_head / plan->problem.kv_heads,
-            .kv_head = kv_head % plan->problem.kv_heads,
-            .share = t % plan->tasks_per_head,
-        };
-        task.member = attn_member_of(&plan->problem, task.b, &call->lengths);
+        attn_task task = attn_task_at(call, t);
         if (plan->engine == ATTN_ENGINE_NAIVE)
             attn_naive_task(call, worker, &task);
         else if (plan->engine == ATTN_ENGINE_BLAS)

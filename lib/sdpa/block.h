@@ -8,7 +8,9 @@
 
 #define attn_block_with_workspace REAL(attn_block_with_workspace)
 #define attn_block_begin REAL(attn_block_begin)
-#define attn_block_run REAL(attn_block_run)
+#define attn_block_part REAL(attn_block_part)
+#define attn_block_give REAL(attn_block_give)
+#define attn_block_mend REAL(attn_block_mend)
 #define attn_block_complete REAL(attn_block_complete)
 #define attn_block_keep_in REAL(attn_block_keep_in)
 #define attn_block_chunk REAL(attn_block_chunk)
@@ -28,14 +30,16 @@ typedef struct attn_query_block {
     real *o;                           /* output before the division, heads x rows x v_dim */
     real *row_max, *row_sum, *rescale; /* heads x rows */
     attn_block_state beside;           /* few queries: of a chunk of keys after the first */
+    real *packed_queries;              /* heads x rows x head_dim, or NULL when Q is read where it is */
     real *packed_keys, *packed_values; /* of a tile */
     real *clean;                       /* a tile of values */
     bool cleaning;                     /* non-finite values are kept from rows that do not see them */
 } attn_query_block;
 
-/* Asks for rows that a product will read a few microseconds later: short sequences come from memory each in turn, and the
- * products wait for each line. 6 % at length 128. */
-static inline void attn_fetch_rows(int64_t rows, int64_t cols, const real *x, int64_t ld) {
+/* Asks for rows that will be read soon. Inlined by force: gcc 12 takes a function that only does this for one without
+ * effect and drops its calls. */
+static inline __attribute__((always_inline)) void attn_fetch_rows(int64_t rows, int64_t cols, const real *x,
+                                                                  int64_t ld) {
     enum { LINE = 64 / sizeof(real) };
     for (int64_t i = 0; i < rows; i++)
         for (int64_t c = 0; c < cols; c += LINE)
@@ -46,19 +50,25 @@ static inline void attn_fetch_rows(int64_t rows, int64_t cols, const real *x, in
 attn_query_block attn_block_with_workspace(const attn_call *call, int worker);
 
 /* No key seen yet. */
-void attn_block_begin(const attn_call *call, const attn_task *task, const attn_query_block *block);
+void attn_block_begin(const attn_call *call, const attn_query_block *block);
 
 /* Takes a block, or a part of its heads and rows, over all its visible keys. */
 typedef void attn_over_keys(const attn_call *call, const attn_task *task, const attn_query_block *block);
 
-/* From what a block has gathered from all its keys to out and lse; parts that are not finite are done again with cleaned
- * values. */
+/* Rows i .. i+rows-1 of one head of a block. */
+attn_query_block attn_block_part(const attn_call *call, const attn_query_block *block, int64_t head, int64_t i,
+                                 int64_t rows);
+
+/* From what a part has gathered from all its keys to out and lse, if it is finite; else nothing happens. */
+bool attn_block_give(const attn_call *call, const attn_task *task, const attn_query_block *part);
+
+/* The same for a part that is not finite: it is done again with cleaned values where a hidden one may have got in. A part
+ * is one head's rows of a tile, the same ones whatever the block is. */
+void attn_block_mend(const attn_call *call, const attn_task *task, attn_query_block part, attn_over_keys *over_keys);
+
+/* Gives or mends all parts of a block. */
 void attn_block_complete(const attn_call *call, const attn_task *task, const attn_query_block *block,
                          attn_over_keys *over_keys);
-
-/* Both. */
-void attn_block_run(const attn_call *call, const attn_task *task, const attn_query_block *block,
-                    attn_over_keys *over_keys);
 
 /* The block gathers in other arrays. */
 void attn_block_keep_in(attn_query_block *block, attn_block_state state);

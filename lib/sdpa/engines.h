@@ -12,6 +12,7 @@
 typedef REAL(attn_args) attn_args;
 typedef REAL(attn_kernels) attn_kernels;
 #define attn_head_at REAL(attn_head_at)
+#define attn_task_at REAL(attn_task_at)
 #define attn_with_sink REAL(attn_with_sink)
 #define attn_group REAL(attn_group)
 #define attn_clear_rows REAL(attn_clear_rows)
@@ -37,10 +38,13 @@ typedef struct attn_call {
 
 /* One piece of work: a share of the query heads and rows that read one key head of one member. */
 typedef struct attn_task {
+    int64_t number; /* 0 .. plan->tasks - 1 */
     int64_t b, kv_head;
     int64_t share; /* 0 .. plan->tasks_per_head - 1 */
     attn_member member;
 } attn_task;
+
+attn_task attn_task_at(const attn_call *call, int64_t number);
 
 /* The arrays of one query head of a member, at its row 0. Pointers of arrays that the caller left out are NULL. */
 typedef struct attn_head {

@@ -5,17 +5,103 @@
 #include "sdpa/block.h"
 #include "sdpa/tile.h"
 
+/* ---- Ahead of the products ---- */
+
+/* Rows that will be wanted next. They are asked for a few at a time while the rows at work go on, and come from memory
+ * meanwhile: 4 % at length 128 (causal 6), 1 % at 1024. */
+typedef struct fetch_list {
+    struct {
+        const real *x;
+        int64_t rows, cols, ld;
+    } part[3];
+    int parts;
+} fetch_list;
+
+static void add_fetch(fetch_list *list, const real *x, int64_t row0, int64_t rows, int64_t cols, int64_t ld) {
+    if (x == NULL || rows <= 0)
+        return;
+    list->part[list->parts].x = x + row0 * ld;
+    list->part[list->parts].rows = rows;
+    list->part[list->parts].cols = cols;
+    list->part[list->parts++].ld = ld;
+}
+
+/* Asks for as much of what is left as `rows` are of the rows that are left. Inlined by force: see attn_fetch_rows(). */
+static inline __attribute__((always_inline)) void fetch_share(fetch_list *list, int64_t rows, int64_t rows_left) {
+    for (int i = 0; i < list->parts; i++) {
+        int64_t ld = list->part[i].ld, now = list->part[i].rows * rows / rows_left;
+        attn_fetch_rows(now, list->part[i].cols, list->part[i].x, ld);
+        list->part[i].rows -= now;
+        list->part[i].x += now * ld;
+    }
+}
+
+/* The heads and rows of a task: a few query heads of its key head and a block of rows, later blocks first, since under a
+ * causal mask they are the longest. Returns the rows of the buffer, of which the last ones may not be valid. */
+static int64_t place_block(const attn_call *call, const attn_task *task, attn_query_block *block) {
+    const attn_member *member = &task->member;
+    int64_t blocks = attn_blocks_of(call->plan->problem.q_len, call->plan->block_rows);
+    int64_t head0 = task->share / blocks * block->share.heads;
+    block->heads = attn_smaller(block->share.heads, attn_group(call) - head0);
+    block->head0 = task->kv_head * attn_group(call) + head0;
+    block->row0 = (blocks - 1 - task->share % blocks) * block->share.rows;
+    int64_t buffer_end = attn_larger(block->row0, attn_smaller(block->row0 + block->share.rows, member->q_rows));
+    block->rows = attn_larger(block->row0, attn_smaller(buffer_end, member->q_len)) - block->row0;
+    return buffer_end - block->row0;
+}
+
+/* The keys after `end`, or what this thread probably begins with next. */
+static fetch_list what_comes_next(const attn_call *call, const attn_task *task, const attn_query_block *block,
+                                  int64_t end, int64_t seen_end) {
+    const attn_plan *plan = call->plan;
+    const attn_problem *p = &plan->problem;
+    fetch_list list = {.parts = 0};
+    if (end < seen_end) {
+        attn_head arrays = attn_head_at(call, task, block->head0);
+        int64_t keys = attn_smaller(block->share.tile_keys, seen_end - end);
+        add_fetch(&list, arrays.k, end, keys, p->head_dim, arrays.k_row);
+        add_fetch(&list, arrays.v, end, keys, p->v_dim, arrays.v_row);
+        return list;
+    }
+    if (task->number + plan->workers >= plan->tasks)
+        return list;
+    attn_task next = attn_task_at(call, task->number + plan->workers);
+    attn_query_block begin = {.share = attn_share_of(plan, &next.member)};
+    if (begin.share.few_queries)
+        return list;
+    place_block(call, &next, &begin);
+    attn_head arrays = attn_head_at(call, &next, begin.head0);
+    int64_t keys = attn_smaller(begin.share.tile_keys, next.member.kv_len);
+    add_fetch(&list, arrays.k, 0, keys, p->head_dim, arrays.k_row);
+    add_fetch(&list, arrays.v, 0, keys, p->v_dim, arrays.v_row);
+    add_fetch(&list, arrays.q, begin.row0, attn_smaller(begin.rows, keys), p->head_dim, arrays.q_row);
+    return list;
+}
+
+/* ---- Over the keys ---- */
+
 /* Keys begin .. end-1, which the rows of a block read together: where they are and how far apart. */
 typedef struct key_tile {
     int64_t begin, end;
     bool transposed;
     const real *k, *v;
     int64_t k_row, v_row;
+    fetch_list next; /* to be asked for meanwhile */
 } key_tile;
 
 static void copy_rows(const attn_call *call, int64_t rows, int64_t cols, const real *from, int64_t ld, real *to) {
     for (int64_t i = 0; i < rows; i++)
         call->kernels->scaled(cols, 1, from + i * ld, to + i * cols);
+}
+
+/* Q of the block made dense where its rows are apart: every tile of keys reads it. */
+static void prepare_queries(const attn_call *call, const attn_task *task, const attn_query_block *block) {
+    int64_t head_dim = call->plan->problem.head_dim;
+    for (int64_t head = 0; block->packed_queries != NULL && head < block->heads; head++) {
+        attn_head arrays = attn_head_at(call, task, block->head0 + head);
+        copy_rows(call, block->rows, head_dim, arrays.q + block->row0 * arrays.q_row, arrays.q_row,
+                  block->packed_queries + head * block->rows * head_dim);
+    }
 }
 
 /* Where the block finds these keys and their values: in the caller's arrays, or packed for products without packing. */
@@ -28,7 +114,6 @@ static key_tile prepare_keys(const attn_call *call, const attn_task *task, const
     tile.v = arrays.v != NULL ? arrays.v + keys.begin * arrays.v_row : NULL;
     if (!call->plan->shape.packed)
         return tile;
-    attn_fetch_rows(keys.end - keys.begin, p->v_dim, tile.v, tile.v_row);
     if (call->scale != 0) {
         call->kernels->transpose(keys.end - keys.begin, p->head_dim, tile.k, tile.k_row, block->packed_keys,
                                  call->plan->shape.keys);
@@ -44,14 +129,20 @@ static key_tile prepare_keys(const attn_call *call, const attn_task *task, const
     return tile;
 }
 
-/* s = scale Q K^T, of keys that were transposed for it or of those in the caller's array. */
-static void scores(const attn_call *call, const attn_head *arrays, const key_tile *keys, const attn_tile *tile) {
-    if (!keys->transposed)
+/* s = scale Q K^T, of keys that were transposed for it or of those in the caller's array. state: the block's number of the
+ * first row. */
+static void scores(const attn_call *call, const attn_head *arrays, const attn_query_block *block, int64_t state,
+                   const key_tile *keys, const attn_tile *tile) {
+    if (!keys->transposed) {
         attn_tile_scores(call, arrays, tile);
-    else
-        attn_gemm(false, false, tile->rows, tile->keys, call->plan->problem.head_dim, call->scale,
-                  arrays->q + tile->row0 * arrays->q_row, arrays->q_row, keys->k + (tile->key0 - keys->begin),
-                  keys->k_row, 0, tile->s, tile->ld);
+        return;
+    }
+    int64_t head_dim = call->plan->problem.head_dim;
+    bool dense = block->packed_queries != NULL;
+    attn_gemm(false, false, tile->rows, tile->keys, head_dim, call->scale,
+              dense ? block->packed_queries + state * head_dim : arrays->q + tile->row0 * arrays->q_row,
+              dense ? head_dim : arrays->q_row, keys->k + (tile->key0 - keys->begin), keys->k_row, 0, tile->s,
+              tile->ld);
 }
 
 /* Rows that are edited and exponentiated together, in the first-level cache. Meanwhile mask and bias of the next ones
@@ -70,19 +161,20 @@ static attn_tile rows_of(const attn_tile *tile, int64_t i, int64_t rows) {
 
 /* One tile of one head of the block: scores, hidden keys, softmax step, product with V. */
 static void tile_step(const attn_call *call, const attn_task *task, const attn_query_block *block, int64_t head,
-                      const key_tile *keys, const attn_tile *tile) {
+                      key_tile *keys, const attn_tile *tile) {
     int64_t v_dim = call->plan->problem.v_dim;
     int64_t state = head * block->rows + tile->row0 - block->row0;
     real *o = block->o + state * v_dim;
     attn_head arrays = attn_head_at(call, task, block->head0 + head);
     attn_tile part = rows_of(tile, 0, ROWS_AT_ONCE);
     attn_tile_fetch(call, &arrays, &part);
-    scores(call, &arrays, keys, tile);
+    scores(call, &arrays, block, state, keys, tile);
     int64_t rows_at_once = block->cleaning ? tile->rows : ROWS_AT_ONCE;
     for (int64_t i = 0; i < tile->rows; i += rows_at_once) {
         part = rows_of(tile, i + rows_at_once, ROWS_AT_ONCE);
         attn_tile_fetch(call, &arrays, &part);
         part = rows_of(tile, i, rows_at_once);
+        fetch_share(&keys->next, part.rows, block->heads * block->rows - state - i);
         attn_tile_edit(call, &arrays, &task->member, &part);
         if (block->cleaning)
             attn_tile_clean(call, &arrays, tile, block->clean, o, v_dim);
@@ -100,7 +192,7 @@ static void tile_step(const attn_call *call, const attn_task *task, const attn_q
 /* Rows of one head over the keys of a tile: nothing where all are hidden, in strips where some are, since a strip leaves
  * out the keys that none of its rows sees. */
 static void rows_step(const attn_call *call, const attn_task *task, const attn_query_block *block, int64_t head,
-                      const key_tile *keys, attn_tile tile) {
+                      key_tile *keys, attn_tile tile) {
     const attn_member *member = &task->member;
     int64_t strip = call->plan->shape.strip;
     attn_key_range seen = attn_block_keys(member, tile.row0, tile.rows);
@@ -120,50 +212,68 @@ static void rows_step(const attn_call *call, const attn_task *task, const attn_q
     }
 }
 
-/* Takes the block over its visible keys. Tiles begin at multiples of their size, in rows and keys: where the block begins
- * and ends changes no result. */
-static void go_over_keys(const attn_call *call, const attn_task *task, const attn_query_block *block) {
+/* Keys begin .. end-1 hold the last one that the part sees. */
+static bool sees_last_key(const attn_task *task, const attn_query_block *part, int64_t begin, int64_t end) {
+    attn_key_range seen = attn_block_keys(&task->member, part->row0, part->rows);
+    return seen.begin < seen.end && begin < seen.end && seen.end <= end;
+}
+
+static attn_over_keys over_keys;
+
+/* Parts that see no key, and those that are not finite. */
+static void give_the_others(const attn_call *call, const attn_task *task, const attn_query_block *block) {
+    int64_t v_dim = call->plan->problem.v_dim;
+    for (int64_t head = 0; head < block->heads; head++)
+        for (int64_t i = 0; i < block->rows; i += block->share.tile_rows) {
+            attn_query_block part =
+                attn_block_part(call, block, head, i, attn_smaller(block->share.tile_rows, block->rows - i));
+            attn_key_range seen = attn_block_keys(&task->member, part.row0, part.rows);
+            if (seen.begin >= seen.end || !call->kernels->all_finite(part.rows, v_dim, part.o, v_dim))
+                attn_block_mend(call, task, part, over_keys);
+        }
+}
+
+/* Takes the block over its visible keys, and gives each head's rows of a tile when they have seen their last one and are
+ * still in the cache. Tiles begin at multiples of their size, in rows and keys: where the block begins and ends changes no
+ * result. */
+static void over_keys(const attn_call *call, const attn_task *task, const attn_query_block *block) {
     int64_t tile_rows = block->share.tile_rows, tile_keys = block->share.tile_keys;
-    attn_block_begin(call, task, block);
+    int64_t waiting = block->heads * attn_blocks_of(block->rows, tile_rows);
+    attn_block_begin(call, block);
+    prepare_queries(call, task, block);
     attn_key_range seen = attn_block_keys(&task->member, block->row0, block->rows);
     for (int64_t begin = seen.begin, end; begin < seen.end; begin = end) {
         end = attn_smaller((begin / tile_keys + 1) * tile_keys, seen.end);
         key_tile keys = prepare_keys(call, task, block, (attn_key_range){begin, end});
+        keys.next = what_comes_next(call, task, block, end, seen.end);
         attn_tile tile = {.s = block->s, .ld = attn_smaller(tile_keys, call->plan->problem.kv_len)};
         for (int64_t head = 0; head < block->heads; head++)
             for (int64_t i = 0; i < block->rows; i += tile_rows) {
                 tile.row0 = block->row0 + i;
                 tile.rows = attn_smaller(tile_rows, block->rows - i);
                 rows_step(call, task, block, head, &keys, tile);
+                attn_query_block part = attn_block_part(call, block, head, i, tile.rows);
+                if (sees_last_key(task, &part, begin, end) && !block->cleaning && attn_block_give(call, task, &part))
+                    waiting--;
             }
     }
+    if (waiting > 0 && !block->cleaning)
+        give_the_others(call, task, block);
 }
 
-/* A share of a key head is a few query heads and a block of rows of the buffer, later blocks first: under a causal mask
- * they are the longest. */
 void attn_fused_task(const attn_call *call, int worker, const attn_task *task) {
-    const attn_plan *plan = call->plan;
-    const attn_member *member = &task->member;
-    attn_share share = attn_share_of(plan, member);
+    attn_share share = attn_share_of(call->plan, &task->member);
     if (share.few_queries) {
         attn_few_queries_task(call, worker, task, share);
         return;
     }
-    int64_t blocks = plan->problem.q_len / plan->block_rows + (plan->problem.q_len % plan->block_rows != 0);
-    int64_t head0 = task->share / blocks * share.heads;
     attn_query_block block = attn_block_with_workspace(call, worker);
     block.share = share;
-    block.heads = attn_smaller(share.heads, attn_group(call) - head0);
-    block.head0 = task->kv_head * attn_group(call) + head0;
-    block.row0 = (blocks - 1 - task->share % blocks) * share.rows;
-    /* rows of the buffer, then those of them that are valid; either may be none */
-    int64_t buffer_end = attn_larger(block.row0, attn_smaller(block.row0 + share.rows, member->q_rows));
-    int64_t end = attn_larger(block.row0, attn_smaller(buffer_end, member->q_len));
-    block.rows = end - block.row0;
+    int64_t buffer_rows = place_block(call, task, &block);
     for (int64_t head = 0; head < block.heads; head++) {
         attn_head arrays = attn_head_at(call, task, block.head0 + head);
-        attn_clear_rows(call, &arrays, end, buffer_end - end);
+        attn_clear_rows(call, &arrays, block.row0 + block.rows, buffer_rows - block.rows);
     }
     if (block.rows > 0)
-        attn_block_run(call, task, &block, go_over_keys);
+        over_keys(call, task, &block);
 }

@@ -21,10 +21,10 @@ enum {
     FEW_CHUNK = 256,       /* keys, the least and the unit */
     NAIVE_BLOCK_ROWS = 64, /* without tiles a block only shares out the work */
     LEAST_FLOPS = 1000000, /* for a thread: some 20 microseconds, a few times what starting it costs */
-    BLOCKS_PER_THREAD = 4, /* so that no thread waits long for the last one */
+    BLOCKS_PER_THREAD = 8, /* so that no thread waits long for the last one */
 };
 
-static int64_t blocks_of(int64_t length, int64_t block) {
+int64_t attn_blocks_of(int64_t length, int64_t block) {
     return length / block + (length % block != 0);
 }
 
@@ -44,11 +44,11 @@ static int64_t few_chunk(const attn_plan *plan, int64_t q_len) {
 /* The most chunks that rows of this plan see. A window sees as many keys as it is long, but not from where a chunk begins. */
 static int64_t most_chunks(const attn_plan *plan) {
     attn_member longest = attn_member_of(&plan->problem, 0, &(attn_lengths){0});
-    int64_t size = few_chunk(plan, longest.q_len), all = blocks_of(plan->problem.kv_len, size);
+    int64_t size = few_chunk(plan, longest.q_len), all = attn_blocks_of(plan->problem.kv_len, size);
     if (longest.left < 0 || longest.right < 0)
         return all;
     int64_t seen = attn_add_saturated(attn_add_saturated(longest.left, longest.right), longest.q_len);
-    return attn_smaller(all, attn_add_saturated(blocks_of(seen, size), 1));
+    return attn_smaller(all, attn_add_saturated(attn_blocks_of(seen, size), 1));
 }
 
 attn_share attn_share_of(const attn_plan *plan, const attn_member *member) {
@@ -86,7 +86,8 @@ static void choose_blocks(attn_plan *plan) {
         plan->block_heads = 1;
         plan->block_rows = plan->engine == ATTN_ENGINE_BLAS ? p->q_len : NAIVE_BLOCK_ROWS;
     } else {
-        plan->block_rows = attn_smaller(plan->shape.block_rows, attn_mul_saturated(blocks_of(p->q_len, unit), unit));
+        plan->block_rows =
+            attn_smaller(plan->shape.block_rows, attn_mul_saturated(attn_blocks_of(p->q_len, unit), unit));
         /* not more heads than a member with few queries may have in a piece of work */
         plan->block_heads = attn_larger(
             attn_smaller(plan->shape.block_rows / attn_larger(p->q_len, 1),
@@ -95,8 +96,8 @@ static void choose_blocks(attn_plan *plan) {
     }
     plan->chunks = 1;
     for (;;) {
-        int64_t blocks = attn_mul_saturated(blocks_of(group, plan->block_heads),
-                                            p->q_len > 0 ? blocks_of(p->q_len, plan->block_rows) : 0);
+        int64_t blocks = attn_mul_saturated(attn_blocks_of(group, plan->block_heads),
+                                            p->q_len > 0 ? attn_blocks_of(p->q_len, plan->block_rows) : 0);
         bool idle = attn_mul_saturated(members, blocks) < (int64_t)plan->resources.threads * BLOCKS_PER_THREAD;
         if (plan->engine == ATTN_ENGINE_FUSED && plan->resources.threads > 1 && p->q_len <= FEW_QUERIES && idle)
             plan->chunks = attn_larger(most_chunks(plan), 1);
@@ -147,6 +148,9 @@ static void book_fused(attn_plan *plan, int64_t real_bytes) {
     plan->pieces.scores = attn_ledger_book(ledger, "scores of a tile", scores, real_bytes, plan->workers);
     plan->pieces.keys = attn_ledger_book(ledger, "visible keys of a row of few scores", attn_smaller(TINY, p->kv_len),
                                          sizeof(int64_t), plan->workers);
+    plan->pieces.packed_queries =
+        attn_ledger_book(ledger, "queries of a block, dense",
+                         plan->queries_packed ? attn_mul_saturated(rows, p->head_dim) : 0, real_bytes, plan->workers);
     plan->pieces.packed_keys = attn_ledger_book(ledger, "keys of a tile, transposed",
                                                 attn_mul_saturated(packed, p->head_dim), real_bytes, plan->workers);
     plan->pieces.packed_values = attn_ledger_book(ledger, "values of a tile, dense",
@@ -227,6 +231,8 @@ attn_status attn_plan_prepare(attn_plan *plan, const attn_context *context, cons
     choose_engine(plan);
     plan->edited = plan->softcap > 0 || (p->flags & (ATTN_HAS_MASK | ATTN_HAS_BIAS | ATTN_HAS_ALIBI)) != 0;
     plan->shape = attn_shape_tiles(p->head_dim, p->v_dim, dtype);
+    /* a single tile of keys reads Q once, as copying it would */
+    plan->queries_packed = plan->shape.packed && p->q.row != p->head_dim && p->kv_len > plan->shape.keys;
     choose_blocks(plan);
     if (plan->tasks == INT64_MAX)
         return attn_fail(ATTN_ERR_OVERFLOW, "batch, heads and lengths make more than 2^63 blocks of work");

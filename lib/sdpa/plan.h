@@ -82,6 +82,7 @@ attn_member attn_member_of(const attn_problem *problem, int64_t b, const attn_le
 typedef struct attn_pieces {
     int keys;                      /* naive, tiny members of fused: the numbers of a row's visible keys */
     int scores;                    /* naive: a row; blas: a head; fused: a tile */
+    int packed_queries;            /* fused: Q of a block, dense */
     int packed_keys;               /* fused: K of a tile, transposed */
     int packed_values;             /* fused: V of a tile, dense */
     int output;                    /* fused: the rows of a block while they accumulate */
@@ -116,6 +117,7 @@ struct attn_plan {
     attn_pieces pieces;
     int workers;           /* threads that the plan uses, 0 when there is nothing to do */
     attn_tile_shape shape; /* fused */
+    bool queries_packed;   /* fused: rows of Q are apart, and a block makes them dense */
     int64_t block_rows;    /* queries of a head in a piece of work */
     int64_t block_heads;   /* fused: query heads in a piece of work, that read K and V together */
     int64_t chunks;     /* fused: the most chunks of keys that are pieces of work each; 1 = keys are not shared out */
@@ -130,6 +132,9 @@ attn_status attn_plan_prepare(attn_plan *plan, const attn_context *context, cons
 
 /* A caller's workspace, or NULL: large enough and aligned (ATTN_ERR_WORKSPACE). */
 attn_status attn_check_workspace(const attn_ledger *ledger, const void *workspace, size_t workspace_bytes);
+
+/* Blocks of this size that cover a length. */
+int64_t attn_blocks_of(int64_t length, int64_t block);
 
 /* How a key head of this member is shared out. Whether own loops do it is for the member's own lengths to say; heads and
  * rows change no bits. */

@@ -6,21 +6,32 @@
 #include "blas/blas.h"
 
 /* OpenBLAS multiplies small matrices without packing them on AVX-512 cores (its pull request 3335): up to a million
- * multiply-adds, and B not transposed. On a 2-core Xeon (Sapphire Rapids, core SkylakeX) such tiles run at 190 GFLOP/s,
- * larger or transposed ones at 100 to 140: OpenBLAS 0.3.21, 2026-11-30, the tile table of LADDER.md. Other cores pack
- * whatever they are given and want large tiles: 2-core Zen 3, core Zen, the same day. */
+ * multiply-adds, and B not transposed. Such tiles run at 190 GFLOP/s on a 2-core Xeon (Sapphire Rapids, core SkylakeX) and
+ * at 115 of a peak of 118 on a 2-core EPYC (Zen 4, core Cooperlake); larger or transposed ones at 100 to 140 and 95 to 100:
+ * OpenBLAS 0.3.21, 2026-11-30, the tile tables of LADDER.md. Other cores pack whatever they are given and want large
+ * tiles: 2-core Zen 3, core Zen, the same day. */
 enum {
     MOST_MULTIPLICATIONS = 1000000, /* of an unpacked product */
-    ROWS_UNIT = 24,                 /* whole register blocks of those products */
+    ROWS_UNIT = 16,                 /* softmax_tile takes as many floats at a time on these cores */
     PACKED_ROWS = 96,
     KEYS_UNIT = 16,                  /* whole vectors */
-    PACKED_KEYS = 128,               /* at most, */
-    PACKED_VALUES_BYTES = 32 * 1024, /* and V of a tile stays in the first-level cache */
-    PACKED_BLOCK_ROWS = 384,         /* transposing K then takes 4 % of the time */
+    PACKED_BLOCK_BYTES = 512 * 1024, /* output of a block: transposing K then takes 1 % of the time */
     LARGE_ROWS = 256,
     LARGE_KEYS = 512,      /* while a row of V stays below WIDE_VALUES */
     LARGE_KEYS_WIDE = 256, /* from there on */
     WIDE_VALUES = 256,     /* elements */
+};
+
+/* Cores with small products, and the keys of their tiles: as many as make V this large, at most `keys`. */
+typedef struct small_core {
+    const char *name;
+    int64_t value_bytes, keys;
+} small_core;
+
+static const small_core small_cores[] = {
+    {"SkylakeX", 32 * 1024, 128},
+    {"SapphireRapids", 32 * 1024, 128},
+    {"Cooperlake", 64 * 1024, 256},
 };
 
 /* x cut to whole units, at least one and not above most. */
@@ -29,19 +40,21 @@ static int64_t whole(int64_t x, int64_t unit, int64_t most) {
     return x < unit ? unit : x / unit * unit;
 }
 
-static bool core_has_small_products(void) {
-    static const char *const cores[] = {"SkylakeX", "Cooperlake", "SapphireRapids"};
-    for (size_t i = 0; i < sizeof cores / sizeof *cores; i++)
-        if (strcmp(attn_blas_core(), cores[i]) == 0)
-            return true;
-    return false;
+/* NULL for a core that packs everything. */
+static const small_core *find_small_core(void) {
+    for (size_t i = 0; i < sizeof small_cores / sizeof *small_cores; i++)
+        if (strcmp(attn_blas_core(), small_cores[i].name) == 0)
+            return &small_cores[i];
+    return NULL;
+}
 }
 
 attn_tile_shape attn_shape_tiles(int64_t head_dim, int64_t v_dim, attn_dtype dtype) {
     int64_t widest = head_dim > v_dim ? head_dim : v_dim;
     widest = widest > 0 ? widest : 1;
     int64_t room = MOST_MULTIPLICATIONS / widest;
-    if (room < ROWS_UNIT * KEYS_UNIT || !core_has_small_products())
+    const small_core *core = find_small_core();
+    if (room < ROWS_UNIT * KEYS_UNIT || core == NULL)
         return (attn_tile_shape){
             .rows = LARGE_ROWS,
             .keys = v_dim < WIDE_VALUES ? LARGE_KEYS : LARGE_KEYS_WIDE,
@@ -50,13 +63,13 @@ attn_tile_shape attn_shape_tiles(int64_t head_dim, int64_t v_dim, attn_dtype dty
             .reason = "large products, for a BLAS core that packs them",
         };
     int64_t value_bytes = dtype == ATTN_F32 ? sizeof(float) : sizeof(double);
-    int64_t keys = whole(PACKED_VALUES_BYTES / (widest * value_bytes), KEYS_UNIT, PACKED_KEYS);
+    int64_t keys = whole(core->value_bytes / (widest * value_bytes), KEYS_UNIT, core->keys);
     int64_t rows = whole(room / keys, ROWS_UNIT, PACKED_ROWS);
     return (attn_tile_shape){
         .rows = rows,
         .keys = keys,
         .strip = ROWS_UNIT,
-        .block_rows = PACKED_BLOCK_ROWS / rows * rows,
+        .block_rows = whole(PACKED_BLOCK_BYTES / (widest * value_bytes), rows, INT64_MAX),
         .packed = true,
         .reason = "small products, which this BLAS core does without packing",
     };
