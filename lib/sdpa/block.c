@@ -36,11 +36,15 @@ attn_query_block attn_block_with_workspace(const attn_call *call, int worker) {
     };
 }
 
-void attn_block_begin(const attn_call *call, const attn_query_block *block) {
+void attn_block_begin(const attn_call *call, const attn_task *task, const attn_query_block *block) {
     int64_t rows = block->heads * block->rows;
     for (int64_t i = 0; i < rows; i++) {
         block->row_max[i] = -(real)INFINITY;
         block->row_sum[i] = 0;
+    }
+    for (int64_t head = 0; head < block->heads; head++) {
+        attn_head arrays = attn_head_at(call, task, block->head0 + head);
+        attn_fetch_rows(block->rows, call->plan->problem.head_dim, arrays.q + block->row0 * arrays.q_row, arrays.q_row);
     }
     memset(block->o, 0, (size_t)(rows * call->plan->problem.v_dim) * sizeof *block->o);
 }
@@ -65,62 +69,61 @@ static void make_nans_alike(int64_t n, real *x) {
 }
 
 /* out = o / sum and lse; a row whose sum is 0 has seen no key. */
-static void finish(const attn_call *call, const attn_task *task, const attn_query_block *part, bool all_finite) {
+static void finish(const attn_call *call, const attn_task *task, const attn_query_block *block, bool all_finite) {
     int64_t v_dim = call->plan->problem.v_dim;
-    attn_head arrays = attn_head_at(call, task, part->head0);
-    for (int64_t i = 0; i < part->rows; i++) {
-        real sum = part->row_sum[i];
-        if (sum == 0) {
-            attn_clear_rows(call, &arrays, part->row0 + i, 1);
-            continue;
+    for (int64_t head = 0; head < block->heads; head++) {
+        attn_head arrays = attn_head_at(call, task, block->head0 + head);
+        for (int64_t i = 0; i < block->rows; i++) {
+            int64_t state = head * block->rows + i;
+            real sum = block->row_sum[state];
+            if (sum == 0) {
+                attn_clear_rows(call, &arrays, block->row0 + i, 1);
+                continue;
+            }
+            attn_divisor divisor = attn_with_sink(call, &arrays, block->row_max[state], sum);
+            real *out = arrays.out + (block->row0 + i) * arrays.out_row;
+            call->kernels->divided(v_dim, divisor.factor, divisor.sum, block->o + state * v_dim, out);
+            if (!all_finite)
+                make_nans_alike(v_dim, out);
+            if (arrays.lse != NULL)
+                arrays.lse[(block->row0 + i) * arrays.lse_row] =
+                    isnan(sum) ? (real)NAN : block->row_max[state] + log(sum);
         }
-        attn_divisor divisor = attn_with_sink(call, &arrays, part->row_max[i], sum);
-        real *out = arrays.out + (part->row0 + i) * arrays.out_row;
-        call->kernels->divided(v_dim, divisor.factor, divisor.sum, part->o + i * v_dim, out);
-        if (!all_finite)
-            make_nans_alike(v_dim, out);
-        if (arrays.lse != NULL)
-            arrays.lse[(part->row0 + i) * arrays.lse_row] = isnan(sum) ? (real)NAN : part->row_max[i] + log(sum);
     }
 }
 
-attn_query_block attn_block_part(const attn_call *call, const attn_query_block *block, int64_t head, int64_t i,
-                                 int64_t rows) {
+/* The part of a block that a second run takes: one head's rows of one tile, the same ones whatever the block is. */
+static attn_query_block part_of(const attn_query_block *block, int64_t v_dim, int64_t head, int64_t i, int64_t rows) {
     int64_t state = head * block->rows + i;
     attn_query_block part = *block;
     part.head0 += head;
     part.heads = 1;
     part.row0 += i;
     part.rows = rows;
-    part.o += state * call->plan->problem.v_dim;
+    part.o += state * v_dim;
     part.row_max += state;
     part.row_sum += state;
     part.rescale += state;
     return part;
 }
 
-bool attn_block_give(const attn_call *call, const attn_task *task, const attn_query_block *part) {
-    int64_t v_dim = call->plan->problem.v_dim;
-    if (!call->kernels->all_finite(part->rows, v_dim, part->o, v_dim))
-        return false;
-    finish(call, task, part, true);
-    return true;
-}
-
-void attn_block_mend(const attn_call *call, const attn_task *task, attn_query_block part, attn_over_keys *over_keys) {
-    part.cleaning = suspicious(call, &part);
-    if (part.cleaning)
-        over_keys(call, task, &part);
-    finish(call, task, &part, false);
-}
-
 void attn_block_complete(const attn_call *call, const attn_task *task, const attn_query_block *block,
                          attn_over_keys *over_keys) {
-    for (int64_t head = 0; head < block->heads; head++)
+    int64_t v_dim = call->plan->problem.v_dim;
+    bool all_finite = call->kernels->all_finite(block->heads * block->rows, v_dim, block->o, v_dim);
+    for (int64_t head = 0; !all_finite && head < block->heads; head++)
         for (int64_t i = 0; i < block->rows; i += block->share.tile_rows) {
             attn_query_block part =
-                attn_block_part(call, block, head, i, attn_smaller(block->share.tile_rows, block->rows - i));
-            if (!attn_block_give(call, task, &part))
-                attn_block_mend(call, task, part, over_keys);
+                part_of(block, v_dim, head, i, attn_smaller(block->share.tile_rows, block->rows - i));
+            part.cleaning = suspicious(call, &part);
+            if (part.cleaning)
+                over_keys(call, task, &part);
         }
+    finish(call, task, block, all_finite);
+}
+
+void attn_block_run(const attn_call *call, const attn_task *task, const attn_query_block *block,
+                    attn_over_keys *over_keys) {
+    over_keys(call, task, block);
+    attn_block_complete(call, task, block, over_keys);
 }

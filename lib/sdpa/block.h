@@ -8,9 +8,7 @@
 
 #define attn_block_with_workspace REAL(attn_block_with_workspace)
 #define attn_block_begin REAL(attn_block_begin)
-#define attn_block_part REAL(attn_block_part)
-#define attn_block_give REAL(attn_block_give)
-#define attn_block_mend REAL(attn_block_mend)
+#define attn_block_run REAL(attn_block_run)
 #define attn_block_complete REAL(attn_block_complete)
 #define attn_block_keep_in REAL(attn_block_keep_in)
 #define attn_block_chunk REAL(attn_block_chunk)
@@ -50,25 +48,19 @@ static inline __attribute__((always_inline)) void attn_fetch_rows(int64_t rows, 
 attn_query_block attn_block_with_workspace(const attn_call *call, int worker);
 
 /* No key seen yet. */
-void attn_block_begin(const attn_call *call, const attn_query_block *block);
+void attn_block_begin(const attn_call *call, const attn_task *task, const attn_query_block *block);
 
 /* Takes a block, or a part of its heads and rows, over all its visible keys. */
 typedef void attn_over_keys(const attn_call *call, const attn_task *task, const attn_query_block *block);
 
-/* Rows i .. i+rows-1 of one head of a block. */
-attn_query_block attn_block_part(const attn_call *call, const attn_query_block *block, int64_t head, int64_t i,
-                                 int64_t rows);
-
-/* From what a part has gathered from all its keys to out and lse, if it is finite; else nothing happens. */
-bool attn_block_give(const attn_call *call, const attn_task *task, const attn_query_block *part);
-
-/* The same for a part that is not finite: it is done again with cleaned values where a hidden one may have got in. A part
- * is one head's rows of a tile, the same ones whatever the block is. */
-void attn_block_mend(const attn_call *call, const attn_task *task, attn_query_block part, attn_over_keys *over_keys);
-
-/* Gives or mends all parts of a block. */
+/* From what a block has gathered from all its keys to out and lse; parts that are not finite are done again with cleaned
+ * values. */
 void attn_block_complete(const attn_call *call, const attn_task *task, const attn_query_block *block,
                          attn_over_keys *over_keys);
+
+/* Both. */
+void attn_block_run(const attn_call *call, const attn_task *task, const attn_query_block *block,
+                    attn_over_keys *over_keys);
 
 /* The block gathers in other arrays. */
 void attn_block_keep_in(attn_query_block *block, attn_block_state state);

@@ -45,7 +45,7 @@ static void over_chunk(const attn_call *call, const attn_task *task, const attn_
     };
     const real *q[ATTN_FEW_ROWS], *weights[ATTN_FEW_ROWS];
     real *s[ATTN_FEW_ROWS], *o[ATTN_FEW_ROWS];
-    attn_block_begin(call, block);
+    attn_block_begin(call, task, block);
     for (int64_t i = 0; i < rows; i++) {
         attn_head arrays = attn_head_at(call, task, block->head0 + i / block->rows);
         q[i] = arrays.q + (block->row0 + i % block->rows) * arrays.q_row;
@@ -110,7 +110,7 @@ static void over_keys(const attn_call *call, const attn_task *task, const attn_q
     attn_key_range seen = attn_block_keys(&task->member, block->row0, block->rows);
     int64_t chunks = chunks_of(block, seen);
     if (chunks == 0)
-        attn_block_begin(call, block);
+        attn_block_begin(call, task, block);
     for (int64_t n = 0; n < chunks; n++) {
         attn_query_block chunk = *block;
         if (n > 0)
@@ -119,11 +119,6 @@ static void over_keys(const attn_call *call, const attn_task *task, const attn_q
         if (n > 0)
             merge(call, block, &chunk);
     }
-}
-
-static void run_block(const attn_call *call, const attn_task *task, const attn_query_block *block) {
-    over_keys(call, task, block);
-    attn_block_complete(call, task, block, over_keys);
 }
 
 /* One chunk of a block whose chunks are shared out; whoever ends the last one merges all. */
@@ -135,7 +130,7 @@ static void shared_chunk(const attn_call *call, const attn_task *task, attn_quer
     if (n >= attn_larger(chunks, 1))
         return;
     if (chunks <= 1) {
-        run_block(call, task, block);
+        attn_block_run(call, task, block, over_keys);
         return;
     }
     attn_query_block chunk = *block;
@@ -181,5 +176,5 @@ void attn_few_queries_task(const attn_call *call, int worker, const attn_task *t
     if (plan->chunks > 1)
         shared_chunk(call, task, &block, (task->b * plan->problem.kv_heads + task->kv_head) * parts + part, n);
     else
-        run_block(call, task, &block);
+        attn_block_run(call, task, &block, over_keys);
 }

@@ -168,13 +168,14 @@ static void tile_step(const attn_call *call, const attn_task *task, const attn_q
     attn_head arrays = attn_head_at(call, task, block->head0 + head);
     attn_tile part = rows_of(tile, 0, ROWS_AT_ONCE);
     attn_tile_fetch(call, &arrays, &part);
+    int64_t left = block->heads * block->rows - state;
+    fetch_share(&keys->next, tile->rows, 2 * left);
     scores(call, &arrays, block, state, keys, tile);
     int64_t rows_at_once = block->cleaning ? tile->rows : ROWS_AT_ONCE;
     for (int64_t i = 0; i < tile->rows; i += rows_at_once) {
         part = rows_of(tile, i + rows_at_once, ROWS_AT_ONCE);
         attn_tile_fetch(call, &arrays, &part);
         part = rows_of(tile, i, rows_at_once);
-        fetch_share(&keys->next, part.rows, block->heads * block->rows - state - i);
         attn_tile_edit(call, &arrays, &task->member, &part);
         if (block->cleaning)
             attn_tile_clean(call, &arrays, tile, block->clean, o, v_dim);
@@ -183,6 +184,7 @@ static void tile_step(const attn_call *call, const attn_task *task, const attn_q
     }
     if (v_dim == 0)
         return; /* only lse is wanted, and there may be no V to point at */
+    fetch_share(&keys->next, tile->rows, 2 * left - tile->rows);
     call->kernels->scale_rows(tile->rows, v_dim, o, v_dim, block->rescale + state);
     const real *v = block->cleaning ? block->clean : keys->v + (tile->key0 - keys->begin) * keys->v_row;
     int64_t v_row = block->cleaning ? v_dim : keys->v_row;
@@ -212,34 +214,11 @@ static void rows_step(const attn_call *call, const attn_task *task, const attn_q
     }
 }
 
-/* Keys begin .. end-1 hold the last one that the part sees. */
-static bool sees_last_key(const attn_task *task, const attn_query_block *part, int64_t begin, int64_t end) {
-    attn_key_range seen = attn_block_keys(&task->member, part->row0, part->rows);
-    return seen.begin < seen.end && begin < seen.end && seen.end <= end;
-}
-
-static attn_over_keys over_keys;
-
-/* Parts that see no key, and those that are not finite. */
-static void give_the_others(const attn_call *call, const attn_task *task, const attn_query_block *block) {
-    int64_t v_dim = call->plan->problem.v_dim;
-    for (int64_t head = 0; head < block->heads; head++)
-        for (int64_t i = 0; i < block->rows; i += block->share.tile_rows) {
-            attn_query_block part =
-                attn_block_part(call, block, head, i, attn_smaller(block->share.tile_rows, block->rows - i));
-            attn_key_range seen = attn_block_keys(&task->member, part.row0, part.rows);
-            if (seen.begin >= seen.end || !call->kernels->all_finite(part.rows, v_dim, part.o, v_dim))
-                attn_block_mend(call, task, part, over_keys);
-        }
-}
-
-/* Takes the block over its visible keys, and gives each head's rows of a tile when they have seen their last one and are
- * still in the cache. Tiles begin at multiples of their size, in rows and keys: where the block begins and ends changes no
- * result. */
-static void over_keys(const attn_call *call, const attn_task *task, const attn_query_block *block) {
+/* Takes the block over its visible keys. Tiles begin at multiples of their size, in rows and keys: where the block begins
+ * and ends changes no result. */
+static void go_over_keys(const attn_call *call, const attn_task *task, const attn_query_block *block) {
     int64_t tile_rows = block->share.tile_rows, tile_keys = block->share.tile_keys;
-    int64_t waiting = block->heads * attn_blocks_of(block->rows, tile_rows);
-    attn_block_begin(call, block);
+    attn_block_begin(call, task, block);
     prepare_queries(call, task, block);
     attn_key_range seen = attn_block_keys(&task->member, block->row0, block->rows);
     for (int64_t begin = seen.begin, end; begin < seen.end; begin = end) {
@@ -252,13 +231,8 @@ static void over_keys(const attn_call *call, const attn_task *task, const attn_q
                 tile.row0 = block->row0 + i;
                 tile.rows = attn_smaller(tile_rows, block->rows - i);
                 rows_step(call, task, block, head, &keys, tile);
-                attn_query_block part = attn_block_part(call, block, head, i, tile.rows);
-                if (sees_last_key(task, &part, begin, end) && !block->cleaning && attn_block_give(call, task, &part))
-                    waiting--;
             }
     }
-    if (waiting > 0 && !block->cleaning)
-        give_the_others(call, task, block);
 }
 
 void attn_fused_task(const attn_call *call, int worker, const attn_task *task) {
@@ -275,5 +249,5 @@ void attn_fused_task(const attn_call *call, int worker, const attn_task *task) {
         attn_clear_rows(call, &arrays, block.row0 + block.rows, buffer_rows - block.rows);
     }
     if (block.rows > 0)
-        over_keys(call, task, &block);
+        attn_block_run(call, task, &block, go_over_keys);
 }
