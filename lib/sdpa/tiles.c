@@ -47,7 +47,6 @@ static const small_core *find_small_core(void) {
             return &small_cores[i];
     return NULL;
 }
-}
 
 attn_tile_shape attn_shape_tiles(int64_t head_dim, int64_t v_dim, attn_dtype dtype) {
     int64_t widest = head_dim > v_dim ? head_dim : v_dim;
