@@ -142,7 +142,7 @@ typedef struct attn_spectrum {
     int64_t rank;          /* how many exceed max(rows, cols) eps s_1 */
     double norm;           /* spectral norm, s_1 */
     double frobenius;      /* Frobenius norm, sqrt(sum s_k^2) */
-    double condition;      /* s_1 / s_count; Inf when s_count is 0 */
+    double condition;      /* s_1 / s_count; Inf when s_count is 0 or that is beyond double */
     double effective_rank; /* exp(-sum p_k ln p_k), p_k = s_k / sum s: between 1 and count (Roy and Vetterli 2007) */
     double stable_rank;    /* sum s_k^2 / s_1^2: between 1 and count */
 } attn_spectrum;
@@ -157,11 +157,11 @@ typedef struct attn_spectrum {
  * spectrum: struct_size set by the caller, struct_size bytes written.
  * Accuracy: each s within 10 eps sqrt(max(rows, cols)) s_1.
  * NULL: a only when it has no elements; singular_values or spectrum, not both, when not wanted; context = defaults.
- * Aliasing: singular_values and a do not overlap. NaN: refused, infinities too, with the place of the first.
+ * Aliasing: singular_values, spectrum and a do not overlap. NaN: refused, infinities too, with the place of the first.
  * Threads: one, whatever the context says.
  * Memory: one piece from the context, rows * cols elements and LAPACK's workspace.
- * Errors: ATTN_ERR_NULL, _SIZE, _STRIDE, _VALUE (a not finite), _OVERFLOW (extent, or beyond LAPACK's integer), _OVERLAP,
- *   _STRUCT_SIZE; ATTN_ERR_NOMEM, _BLAS, _LAPACK (no convergence). Nothing was written after any of them.
+ * Errors: ATTN_ERR_NULL, _SIZE, _STRIDE, _VALUE (a not finite, its norm beyond the range, or with a spectrum its Frobenius
+ *   norm beyond that of double), _OVERFLOW (extent, or beyond LAPACK's integer), _OVERLAP, _STRUCT_SIZE; ATTN_ERR_NOMEM, _BLAS, _LAPACK (no convergence). Nothing was written after any of them.
  * Source: LAPACK's gesdd; Roy and Vetterli 2007 (effective rank); Rudelson and Vershynin 2007 (stable rank). */
 ATTN_WEIGHTS_API attn_status attn_spectrum_f32(const attn_context *context, int64_t rows, int64_t cols, const float *a,
                                                int64_t row_stride, float *singular_values, attn_spectrum *spectrum);
@@ -218,7 +218,8 @@ typedef struct attn_low_rank_error {
  * NaN: refused, infinities too, with the place of the first.
  * Threads: key heads over context->threads; bits independent of their number.
  * Memory: one piece from the context: the outputs, and for each thread both weights of a head and LAPACK's workspace.
- * Errors: ATTN_ERR_NULL, _SIZE, _STRIDE, _VALUE (weights not finite, or M_h beyond the range), _FLAG, _OVERFLOW, _OVERLAP,
+ * Errors: ATTN_ERR_NULL, _SIZE, _STRIDE, _VALUE (weights not finite, M_h beyond the range, or with errors its Frobenius norm beyond
+ *   that of double), _FLAG, _OVERFLOW, _OVERLAP,
  *   _STRUCT_SIZE; ATTN_ERR_NOMEM, _THREADS, _BLAS, _LAPACK (no convergence). Nothing was written after any of them.
  * Source: Eckart and Young 1936; LAPACK's geqrf, gesdd and ormqr. */
 ATTN_WEIGHTS_API attn_status attn_low_rank_f32(const attn_context *context, const attn_low_rank *problem,

@@ -215,12 +215,18 @@ static attn_status first_failure(const low_rank_job *job) {
     return ATTN_OK;
 }
 
-/* The root of the sum of the squares of s[first] and on; relative to the largest, so that none overflows. */
 static double norm_from(const real *s, int64_t first, int64_t count) {
-    double squares = 0;
-    for (int64_t k = first; k < count; k++)
-        squares += (double)s[k] / (double)s[first] * ((double)s[k] / (double)s[first]);
-    return first < count && s[first] > 0 ? (double)s[first] * sqrt(squares) : 0;
+    return first < count ? (double)s[first] * sqrt(attn_relative_squares(s + first, count - first)) : 0;
+}
+
+/* Those of the singular values may be in range where the Frobenius norm is not. */
+static attn_status check_norms(const low_rank_job *job) {
+    for (int64_t h = 0; h < job->problem.q_heads; h++)
+        if (!isfinite(norm_from(grant(job, job->values_piece, h), 0, job->count)))
+            return attn_fail(ATTN_ERR_VALUE,
+                             "W_Q W_K^T of query head %" PRId64 ": its Frobenius norm is beyond the range of double",
+                             h);
+    return ATTN_OK;
 }
 
 static void copy_out(const low_rank_job *job, real *singular_values, attn_low_rank_error *errors) {
@@ -257,6 +263,8 @@ static attn_status run(const attn_resources *resources, low_rank_job *job, real 
     attn_status status = attn_run_blas_workers(resources, workers, factor_heads, job);
     if (status == ATTN_OK)
         status = first_failure(job);
+    if (status == ATTN_OK && errors != NULL)
+        status = check_norms(job);
     if (status == ATTN_OK)
         copy_out(job, singular_values, errors);
     attn_release(resources, job->memory, job->ledger.bytes);

@@ -18,12 +18,11 @@ static attn_spectrum describe(int64_t rows, int64_t cols, const real *s) {
     spectrum.condition = INFINITY;
     if (s[0] == 0)
         return spectrum;
-    double largest = (double)s[0], sum = 0, squares = 0, entropy = 0;
+    double largest = (double)s[0], sum = 0, squares = attn_relative_squares(s, count), entropy = 0;
     double least = (double)(rows > cols ? rows : cols) * REAL_EPS;
     for (int64_t k = 0; k < count; k++) {
         double share = (double)s[k] / largest;
         sum += share;
-        squares += share * share;
         spectrum.rank += share > least;
     }
     for (int64_t k = 0; k < count; k++) {
@@ -32,14 +31,14 @@ static attn_spectrum describe(int64_t rows, int64_t cols, const real *s) {
     }
     spectrum.frobenius = largest * sqrt(squares);
     spectrum.stable_rank = squares;
-    spectrum.effective_rank = exp(entropy);
+    spectrum.effective_rank = fmin(exp(entropy), (double)count); /* rounding may lead beyond */
     if (s[count - 1] > 0)
         spectrum.condition = largest / (double)s[count - 1];
     return spectrum;
 }
 
-/* The columns of the column-major copy are the rows of a: its transpose has the same singular values. `s` gets them when
- * there is such an array. */
+/* The columns of the column-major copy are the rows of a: its transpose has the same singular values. `s` gets them
+ * and `spectrum` what they say, where there is one. */
 static attn_status compute(const attn_resources *resources, int64_t rows, int64_t cols, const real *a,
                            int64_t row_stride, real *s, attn_spectrum *spectrum) {
     int64_t count = attn_smaller(rows, cols), space = attn_lapack_gesdd_space(cols, rows, false);
@@ -61,11 +60,15 @@ static attn_status compute(const attn_resources *resources, int64_t rows, int64_
     attn_status status = attn_lapack_status(info, "a");
     if (status == ATTN_OK && !isfinite(found[0]))
         status = attn_fail(ATTN_ERR_VALUE, "a: its norm is beyond the range of %s", REAL_NAME);
-    if (status == ATTN_OK) {
-        *spectrum = describe(rows, cols, found);
-        if (s != NULL)
-            attn_copy(1, count, found, count, s, count);
+    if (status == ATTN_OK && spectrum != NULL) {
+        attn_spectrum described = describe(rows, cols, found);
+        if (isfinite(described.frobenius))
+            *spectrum = described;
+        else
+            status = attn_fail(ATTN_ERR_VALUE, "a: its Frobenius norm is beyond the range of double");
     }
+    if (status == ATTN_OK && s != NULL)
+        attn_copy(1, count, found, count, s, count);
     attn_release(resources, memory, ledger.bytes);
     return status;
 }
@@ -85,12 +88,16 @@ attn_status REAL(attn_spectrum)(const attn_context *context, int64_t rows, int64
     attn_extent input = attn_extent_matrix("a", a, rows, cols, row_stride, sizeof(real));
     attn_extent values = attn_extent_matrix("singular_values", singular_values, 1, count, count, sizeof(real));
     ATTN_TRY(attn_check_array(&input));
+    attn_extent fields =
+        attn_extent_matrix("spectrum", spectrum, 1, (int64_t)given.struct_size, (int64_t)given.struct_size, 1);
     ATTN_TRY(attn_check_apart(&values, &input));
+    ATTN_TRY(attn_check_apart(&fields, &input));
+    ATTN_TRY(attn_check_outputs_apart(&values, &fields));
     if (count > 0) {
         ATTN_TRY(attn_check_lapack_matrix("rows", rows, "cols", cols));
         ATTN_TRY(attn_check_entries("a", a, rows, cols, row_stride));
         ATTN_TRY(attn_blas_check());
-        ATTN_TRY(compute(&resources, rows, cols, a, row_stride, singular_values, &found));
+        ATTN_TRY(compute(&resources, rows, cols, a, row_stride, singular_values, spectrum != NULL ? &found : NULL));
     } else {
         found = describe(rows, cols, NULL);
     }

@@ -329,6 +329,26 @@ static void test_bad_input(void **state) {
     assert_int_equal(attn_low_rank_init(&cleared, 8), ATTN_ERR_STRUCT_SIZE);
 }
 
+/* Singular values that are in range and the root of whose squares is not, in double. */
+static void test_frobenius_norm_at_the_end_of_the_range(void **state) {
+    (void)state;
+    enum { SIZE = 4 };
+    trial t = open_trial(0, 1, 1, SIZE, SIZE, SIZE, 2, 0);
+    for (int i = 0; i < SIZE * SIZE; i++)
+        t.w_q[i] = t.w_k[i] = i % (SIZE + 1) == 0 ? (real)sqrt((double)REAL_MAX / 2) * (real)(1 + 0x1p-10) : 0;
+    if (sizeof(real) == sizeof(float)) {
+        assert_ok(run(NULL, &t));
+        assert_near(t.errors[0].frobenius / (double)REAL_MAX, 1 + 0x1p-9L, 1e-5L);
+        close_trial(&t);
+        return;
+    }
+    assert_refused(ATTN_ERR_VALUE, "W_Q W_K^T of query head 0: its Frobenius norm is beyond the range of double",
+                   run(NULL, &t));
+    assert_nothing_written(&t);
+    assert_ok(REAL(attn_low_rank)(NULL, &t.problem, t.w_q, t.w_k, t.a, t.b, t.s, NULL));
+    close_trial(&t);
+}
+
 static void check_failure(trial *t, const attn_context *context, const counting_allocator *allocator,
                           attn_status status, const char *sentence) {
     assert_int_equal(run(context, t), status);
@@ -386,6 +406,7 @@ int main(void) {
         cmocka_unit_test(test_empty),
         cmocka_unit_test(test_bits_do_not_depend_on_threads_or_layout),
         cmocka_unit_test(test_bad_input),
+        cmocka_unit_test(test_frobenius_norm_at_the_end_of_the_range),
         cmocka_unit_test(test_failures_write_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

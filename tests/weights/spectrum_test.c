@@ -206,6 +206,7 @@ static void test_bad_input(void **state) {
     (void)state;
     real a[12], s[3];
     attn_spectrum spectrum = ATTN_SPECTRUM_INIT, before = spectrum;
+    static attn_spectrum far_from_the_stack = ATTN_SPECTRUM_INIT;
     memset(s, 0xff, sizeof s);
     for (int i = 0; i < 12; i++)
         a[i] = (real)i;
@@ -217,10 +218,18 @@ static void test_bad_input(void **state) {
     assert_refused(ATTN_ERR_SIZE, "cols -1 is below 0", SPECTRUM(3, -1, a, 4));
     assert_refused(ATTN_ERR_STRIDE, "a: row stride 2 is below the row size 4", SPECTRUM(3, 4, a, 2));
     assert_refused(ATTN_ERR_OVERFLOW, "rows 3000000000 does not fit the integer of LAPACK",
-                   SPECTRUM(INT64_C(3000000000), 1, a, 1));
+                   REAL(attn_spectrum)(NULL, INT64_C(3000000000), 1, a, 1, NULL, &far_from_the_stack));
     assert_refused(ATTN_ERR_OVERLAP, "singular_values starts where a starts",
                    REAL(attn_spectrum)(NULL, 3, 4, a, 4, a, NULL));
     assert_refused(ATTN_ERR_OVERLAP, "singular_values overlaps a", REAL(attn_spectrum)(NULL, 3, 4, a, 4, a + 2, NULL));
+    union {
+        attn_spectrum spectrum;
+        real values[16];
+    } both = {.spectrum = ATTN_SPECTRUM_INIT};
+    assert_refused(ATTN_ERR_OVERLAP, "singular_values overlaps spectrum",
+                   REAL(attn_spectrum)(NULL, 3, 4, a, 4, both.values + 2, &both.spectrum));
+    assert_refused(ATTN_ERR_OVERLAP, "spectrum starts where a starts",
+                   REAL(attn_spectrum)(NULL, 3, 4, both.values, 4, s, &both.spectrum));
     a[6] = NAN;
     a[11] = INFINITY;
     assert_refused(ATTN_ERR_VALUE, "a[1][2] is nan", SPECTRUM(3, 4, a, 4));
@@ -237,6 +246,45 @@ static void test_bad_input(void **state) {
     assert_int_equal(SPECTRUM(3, 4, a, 4), ATTN_ERR_STRUCT_SIZE);
 #undef SPECTRUM
     assert_untouched(s, 3);
+}
+
+/* Singular values that are in range and the root of whose squares is not, in double. */
+static void test_frobenius_norm_at_the_end_of_the_range(void **state) {
+    (void)state;
+    enum { SIZE = 4 };
+    real a[SIZE * SIZE] = {0}, s[SIZE];
+    attn_spectrum spectrum = ATTN_SPECTRUM_INIT, before = spectrum;
+    for (int i = 0; i < SIZE; i++)
+        a[i * (SIZE + 1)] = REAL_MAX / 2 * (real)(1 + 0x1p-10);
+    memset(s, 0xff, sizeof s);
+    if (sizeof(real) == sizeof(float)) {
+        assert_ok(REAL(attn_spectrum)(NULL, SIZE, SIZE, a, SIZE, s, &spectrum));
+        assert_near(spectrum.frobenius / (double)REAL_MAX, 1 + 0x1p-10L, 20 * EPS);
+        return;
+    }
+    assert_refused(ATTN_ERR_VALUE, "a: its Frobenius norm is beyond the range of double",
+                   REAL(attn_spectrum)(NULL, SIZE, SIZE, a, SIZE, s, &spectrum));
+    assert_untouched(s, SIZE);
+    assert_memory_equal(&spectrum, &before, sizeof spectrum);
+    assert_ok(REAL(attn_spectrum)(NULL, SIZE, SIZE, a, SIZE, s, NULL));
+    assert_near(s[0] / (double)REAL_MAX, 0.5L + 0x1p-11L, 20 * EPS);
+}
+
+/* Ranks are no more than the singular values, to the last bit. */
+static void test_ranks_of_equal_values(void **state) {
+    (void)state;
+    enum { MOST = 64 };
+    static real a[MOST * MOST];
+    for (int64_t size = 1; size <= MOST; size++) {
+        memset(a, 0, sizeof a);
+        for (int64_t i = 0; i < size; i++)
+            a[i * (size + 1)] = 3;
+        attn_spectrum spectrum = ATTN_SPECTRUM_INIT;
+        assert_ok(REAL(attn_spectrum)(NULL, size, size, a, size, NULL, &spectrum));
+        assert_int_equal(spectrum.rank, size);
+        assert_true(spectrum.effective_rank <= (double)size && spectrum.effective_rank > (double)size * (1 - 1e-6));
+        assert_true(spectrum.stable_rank <= (double)size && spectrum.stable_rank > (double)size * (1 - 1e-6));
+    }
 }
 
 static void test_failures_write_nothing(void **state) {
@@ -286,6 +334,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_zeros_and_empty),
         cmocka_unit_test(test_one_result_alone),
         cmocka_unit_test(test_bad_input),
+        cmocka_unit_test(test_frobenius_norm_at_the_end_of_the_range),
+        cmocka_unit_test(test_ranks_of_equal_values),
         cmocka_unit_test(test_failures_write_nothing),
     };
     (void)argv;
