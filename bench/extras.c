@@ -132,7 +132,7 @@ void extras_choose(extras *e, sweep_plan *plan, double seconds) {
 
 /* An entry of the same problem that nothing is known of yet. */
 static bench_result sizes_of(const bench_result *like) {
-    bench_result r = {.chain = like->chain,
+    bench_result r = {.kind = like->kind,
                       .dtype = like->dtype,
                       .threads = like->threads,
                       .d_model = like->d_model,
@@ -238,7 +238,7 @@ static void add_needs(extras *e, const bench_result *r, engine_id id, double ava
 void extras_add_memory(extras *e, const result_list *list, double available) {
     for (size_t i = 0; i < list->count; i++) {
         const bench_result *r = &list->item[i];
-        bool seen = r->state != RESULT_TIMED || !r->chain; /* the workspace of a shape is in its entry */
+        bool seen = r->state != RESULT_TIMED || r->kind != RESULT_CHAIN; /* the workspace of a shape is in its entry */
         for (size_t j = 0; !seen && j < i; j++)
             seen = list->item[j].state == RESULT_TIMED && result_same_table(&list->item[j], r) &&
                    strcmp(list->item[j].engine, r->engine) == 0;

@@ -33,7 +33,7 @@ static const char figures_text[] =
     "and workspace are put out of all caches before each run.\n"
     "~ marks loops that were timed on a sample of query rows and scaled up by flops. ? marks figures that are not to "
     "be "
-    "trusted: fewer than three repeats, or a spread above 10 %.";
+    "trusted: fewer than three repeats, or a spread above 10 %; pictures have a ring around them.";
 
 static const char problem_text[] =
     "PROBLEM is a string of sizes and options: b1h12q1024k1024d64,causal is one batch member, 12 heads, 1024 queries "
@@ -97,6 +97,45 @@ static const grammar_entry grammar_options[] = {
     {0},
 };
 
+static const char layer_text[] =
+    "A layer with its data is two strings: LAYER, sizes in the order d h s v c o and then options separated by commas, "
+    "none twice, and HEADS, what its attention is: sizes b q k and the options of PROBLEM. d, h and q are needed.";
+
+static const grammar_entry layer_sizes[] = {
+    {"dN", "d_model, columns of X"},
+    {"hN, hN/M", "N query heads on M key heads; key heads as many as query heads by default"},
+    {"sN", "head size of Q and K, default d / query heads"},
+    {"vN", "head size of V, default as s"},
+    {"cN", "d_context, columns of the context: cross-attention; without it keys and values come from X"},
+    {"oN", "columns of Y, default as d"},
+    {0},
+};
+
+static const grammar_entry layer_options[] = {
+    {"outin", "weights are [out, in] in place of [in, out]"},
+    {"packed", "W_Q, W_K and W_V (in cross-attention W_K and W_V) are one matrix"},
+    {"bias", "all four projections have one"},
+    {"rope=half, rope=pairs",
+     "rotary positions, the elements of a head paired with those half a head away or with their "
+     "neighbours; rope=half:R on the first R elements only"},
+    {"start=N", "position of row 0 (default 0)"},
+    {"cache=N, past=N", "a cache for N keys of each member; the keys that it holds before (default 0)"},
+    {"pad=N", "N unused elements after each row of X, context, Y and weights, and after each member"},
+    {0},
+};
+
+static const grammar_entry layer_heads[] = {
+    {"bN, qN, kN", "batch members (default 1), rows of X, and in cross-attention rows of the context"},
+    {"options of PROBLEM",
+     "causal, br, window, mask, qlens, ragged, .. (attn-bench help problem); not q@, k@, v@, layout and "
+     "data"},
+    {0},
+};
+
+static const char layer_examples[] = "d768h12,packed b1q1024\n"
+                                     "d2048h32/8,outin,rope=half,cache=8192,past=8191 b1q1,br,causal\n"
+                                     "d512h8c768 b2q64k77";
+
 static const char problem_examples[] = "q1024d64\n"
                                        "b1h12q1024k1024d64,causal\n"
                                        "b1h32/8q1k4096d128,br\n"
@@ -114,8 +153,10 @@ static const char environment_text[] =
 
 static const char exit_text[] =
     "0: all went well. 1: an engine disagrees with the oracle, something failed on the way, "
-    "or nothing could be timed; compare: a regression. 2: a mistake in the arguments or a file that cannot be read or "
-    "written, told in one line. 130: ended by Ctrl-C; what was measured until then was written.";
+    "or nothing could be timed; compare: a regression, or no point that is in both files. 2: a mistake in the "
+    "arguments or a file that cannot be read or "
+    "written, standard output among them, told in one line. 130: ended by Ctrl-C; what was measured until then was "
+    "written.";
 
 static const char *const description[SUB_COUNT] = {
     [SUB_SWEEP] =
@@ -135,12 +176,9 @@ static const char *const description[SUB_COUNT] = {
                   "until both --repeat and --min-time are reached. Loops longer than two seconds run on a sample of "
                   "rows."),
     [SUB_LAYER] =
-        ("Times the library's multi-head layer. LAYER: d d_model, h query heads or query heads/key heads, s head size, "
-         "v "
-         "value size, c d_context for cross-attention, o d_out, then options: outin (weights [out, in]), packed, bias, "
-         "rope=half or rope=pairs, start=N, cache=N, past=N (keys that the cache holds before), pad=N. HEADS: b q and "
-         "for "
-         "cross-attention k, then the options of PROBLEM.\n"
+        ("Times the library's multi-head layer, a plan with its workspace: projections, rotary positions, cache, "
+         "attention, "
+         "projection.\n"
          "Flops: 2 * rows * in * out for each projection, and those of attention. GB/s counts weights, biases and the "
          "cache, each read once. The layer is checked against the oracle first, a longer one on its first 40 rows."),
     [SUB_CHECK] =
@@ -148,7 +186,8 @@ static const char *const description[SUB_COUNT] = {
          "line each: PASS, FAIL with the place and a line that repeats it, or SKIP with the sentence of the "
          "library that refuses it. Exit status 1 when one fails or none could be checked."),
     [SUB_COMPARE] =
-        ("Compares the median times of two files that sweep or sdpa wrote with --json, for points (problem, engine, "
+        ("Compares the median times of two files that sweep, sdpa or layer wrote with --json, for points (problem, "
+         "engine, "
          "precision, threads) that are in both. A change is taken for one when |ln(new / old)| is beyond the spreads "
          "of "
          "both, sqrt(old^2 + new^2), and both were repeated three times or more.\n"
@@ -159,7 +198,9 @@ static const char *const description[SUB_COUNT] = {
          "slow side, or a point that fails its check now. Machines that differ and points of one file only are named."),
     [SUB_EXAMPLE] = ("Three tokens, d_model 2: prints E, P, X, Q, K, V, QK, S, A and Z with four decimals, from one "
                      "traced call in double. Small enough to follow by hand."),
-    [SUB_EXPLAIN] = "Makes a plan and prints what it decided: engine, path, tiles, threads, workspace, and why.",
+    [SUB_EXPLAIN] = ("Makes a plan and prints what it decided: engine, path, tiles, threads, workspace, and why. "
+                     "attn-bench explain "
+                     "layer LAYER HEADS does it for a layer: its products, its workspace, and attention."),
     [SUB_LIST] = "Prints the engines, the instruction sets in use, the grid of the sweep, and the shapes of models.",
     [SUB_VERSION] = "Prints the versions of the program, the library and its BLAS, and jansson.",
     [SUB_HELP] = ("Prints the page of a subcommand, the grammar of PROBLEM, or an overview. With --man the whole of it "
@@ -185,7 +226,8 @@ static const char *const examples[SUB_COUNT] = {
                      "attn-bench sweep --json new.json\n"
                      "attn-bench compare old.json new.json --bound 5%"),
     [SUB_EXAMPLE] = "attn-bench example",
-    [SUB_EXPLAIN] = "attn-bench explain b1h12q1024k1024d64,causal --threads 2",
+    [SUB_EXPLAIN] = ("attn-bench explain b1h12q1024k1024d64,causal --threads 2\n"
+                     "attn-bench explain layer d2048h32/8,outin,rope=half,cache=8192 b1q1,br,causal"),
     [SUB_LIST] = "attn-bench list",
     [SUB_VERSION] = "attn-bench version",
     [SUB_HELP] = ("attn-bench help sweep\n"
@@ -340,14 +382,23 @@ static void put_options(const page *p, unsigned subcommands) {
             put_entry(p, option_form(e, form, sizeof form), e->help);
 }
 
+static void put_entries(const page *p, const char *title, const grammar_entry *e) {
+    put_section(p, title);
+    for (; e->form; e++)
+        put_entry(p, e->form, e->meaning);
+}
+
+static void put_layer_grammar(const page *p) {
+    put_section_text(p, "LAYER AND HEADS", layer_text);
+    put_entries(p, "LAYER: SIZES", layer_sizes);
+    put_entries(p, "LAYER: OPTIONS", layer_options);
+    put_entries(p, "HEADS", layer_heads);
+}
+
 static void put_grammar(const page *p) {
     put_text(p, grammar_text);
-    put_section(p, p->man ? "PROBLEM: SIZES" : "SIZES");
-    for (const grammar_entry *e = sizes; e->form; e++)
-        put_entry(p, e->form, e->meaning);
-    put_section(p, p->man ? "PROBLEM: OPTIONS" : "OPTIONS");
-    for (const grammar_entry *e = grammar_options; e->form; e++)
-        put_entry(p, e->form, e->meaning);
+    put_entries(p, p->man ? "PROBLEM: SIZES" : "SIZES", sizes);
+    put_entries(p, p->man ? "PROBLEM: OPTIONS" : "OPTIONS", grammar_options);
 }
 
 /* ---- Pages ------------------------------------------------------------------------------------------------------- */
@@ -381,6 +432,8 @@ static void print_page(subcommand_id id, FILE *out) {
     put_options(&p, 1u << id);
     if (s->operand && strcmp(s->operand, "PROBLEM") == 0)
         put_section_text(&p, "PROBLEM", problem_text);
+    if (id == SUB_LAYER)
+        put_layer_grammar(&p);
     if (id == SUB_SWEEP || id == SUB_SDPA)
         put_section_text(&p, "FIGURES", figures_text);
     if (id == SUB_SWEEP)
@@ -440,6 +493,8 @@ void help_print_man(FILE *out) {
     put_section(&p, "PROBLEM");
     put_grammar(&p);
     put_lines(&p, problem_examples);
+    put_layer_grammar(&p);
+    put_lines(&p, layer_examples);
     put_section_text(&p, "SHAPE FILES", shapes_text);
     put_section_text(&p, "FIGURES", figures_text);
     put_section_text(&p, "ENVIRONMENT", environment_text);

@@ -14,6 +14,23 @@ support_case *parse_problem(const bench_options *options) {
     return c;
 }
 
+support_layer *parse_layer(const bench_options *options, int64_t rows) {
+    const char *heads = options->second, *q = strchr(heads, 'q');
+    size_t size = strlen(options->operand) + strlen(heads) + 32;
+    char error[512] = "", *text = malloc(size), *end;
+    if (!text)
+        usage_error("layer: not enough memory");
+    if (!q || strstr(heads, "lens") || strstr(heads, "ragged") || strtoll(q + 1, &end, 10) <= rows)
+        snprintf(text, size, "%s %s", options->operand, heads);
+    else
+        snprintf(text, size, "%s %.*s%lld%s", options->operand, (int)(q + 1 - heads), heads, (long long)rows, end);
+    support_layer *l = support_layer_parse(text, error, sizeof error);
+    if (!l)
+        usage_error("layer '%s': %s", text, error);
+    free(text);
+    return l;
+}
+
 static int sub_help(const bench_options *options) {
     if (options->man) {
         if (options->operand)
@@ -31,6 +48,14 @@ static int sub_help(const bench_options *options) {
     usage_error("help %s: no such page; %sproblem are accepted", options->operand, known);
 }
 
+/* What was printed has arrived, whatever the subcommand was. */
+static int check_output(int status) {
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    fputs("attn-bench: cannot write to standard output\n", stderr);
+    return worse_status(status, EXIT_UNWRITTEN);
+}
+
 int main(int argc, char **argv) {
     static int (*const run[SUB_COUNT])(const bench_options *) = {
         [SUB_SWEEP] = sub_sweep,     [SUB_SDPA] = sub_sdpa,       [SUB_LAYER] = sub_layer,     [SUB_CHECK] = sub_check,
@@ -39,5 +64,5 @@ int main(int argc, char **argv) {
     };
     bench_options options;
     subcommand_id sub = options_parse(argc, argv, &options);
-    return run[sub](&options);
+    return check_output(run[sub](&options));
 }

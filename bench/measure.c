@@ -235,7 +235,7 @@ void measure_engine(const bench_case *c, engine_id id, const measure_settings *s
     r->engine = engine_name(id);
     r->dtype = c->dtype;
     r->threads = c->threads;
-    r->chain = c->chain;
+    r->kind = c->chain ? RESULT_CHAIN : RESULT_SDPA;
     if (!fits_memory(id, c, r))
         return;
     bool open = engine_is_loops(id) ? open_loops(&run, id, c, settings->loop_seconds) : engine_open(&run, id, c, 0);

@@ -25,7 +25,7 @@ const subcommand_entry subcommand_table[SUB_COUNT] = {
     [SUB_CHECK] = {"check", "PROBLEM", "compare all rows of one problem with the oracle", SOME_PROBLEM},
     [SUB_COMPARE] = {"compare", "OLD NEW", "two files of --json: what became slower or faster", "old.json new.json"},
     [SUB_EXAMPLE] = {"example", NULL, "a worked example: all ten matrices of three tokens", NULL},
-    [SUB_EXPLAIN] = {"explain", "PROBLEM", "what the library decides for a problem, and why", SOME_PROBLEM},
+    [SUB_EXPLAIN] = {"explain", "PROBLEM", "what the library decides for a problem or a layer, and why", SOME_PROBLEM},
     [SUB_LIST] = {"list", NULL, "engines, instruction sets, the grid of the sweep, shapes of models", NULL},
     [SUB_VERSION] = {"version", NULL, "versions of program, library and BLAS", NULL},
     [SUB_HELP] = {"help", "[PAGE]", "this help, the page of a subcommand, or help problem: the grammar of PROBLEM",
@@ -404,6 +404,12 @@ static const option_entry *find_option(int key) {
 
 static void check_operands(subcommand_id sub, int count, char **operands, bench_options *o) {
     const subcommand_entry *s = &subcommand_table[sub];
+    o->layer = sub == SUB_EXPLAIN && count > 0 && strcmp(operands[0], "layer") == 0;
+    if (o->layer) {
+        s = &subcommand_table[SUB_LAYER];
+        operands++;
+        count--;
+    }
     int allowed = !s->operand ? 0 : strchr(s->operand, ' ') ? 2 : 1;
     if (count > allowed)
         usage_error("%s: '%s' is one argument too many (see attn-bench help %s)", s->name, operands[allowed], s->name);

@@ -15,7 +15,7 @@ typedef struct number_list {
 
 typedef struct bench_options {
     const char *operand;       /* PROBLEM, LAYER, OLD of compare, or what help is about; NULL = none */
-    const char *second;        /* NEW of compare, HEADS of layer */
+    const char *second;        /* NEW of compare, HEADS of layer and explain layer */
     unsigned engines;          /* ENGINE_BIT; 0 = not given */
     unsigned dtypes;           /* bits 1 << attn_dtype; 0 = not given */
     int threads;               /* the first of thread_counts */
@@ -24,6 +24,7 @@ typedef struct bench_options {
     const char *shapes; /* of sweep: file or name; NULL = not given */
     double budget;      /* seconds; 0 = not given */
     double bound;       /* of compare: 0.05 is 5 % */
+    bool layer;         /* of explain: the operands are LAYER and HEADS */
     bool full, quiet, cold, man, all;
     uint64_t seed;
     const char *json, *csv; /* NULL = not given, "-" = standard output */
@@ -47,6 +48,12 @@ typedef enum subcommand_id {
 } subcommand_id;
 
 #define EXIT_USAGE 2
+#define EXIT_UNWRITTEN 2 /* a file, standard output among them, could not be written; told in a line too */
+
+/* Of two exit statuses the one that says more. */
+static inline int worse_status(int a, int b) {
+    return a > b ? a : b;
+}
 
 /* Reads the command line. An error ends the program with one line on standard error and status 2; --help and --version
  * become the subcommands. */

@@ -57,6 +57,16 @@ end = "unset multiplot; unset output; reset; ".data
 lengths = "set logscale x 2; set xlabel 'length (rows of X)'; set format x '%.0f'; set xrange [shortest/1.3 : longest*1.3]"
 rates = "set logscale y 10; set ylabel 'GFLOP/s'; set format y '%g'; set yrange [lowest/1.6 : highest*1.6]"
 
+# Rings around what is not to be trusted, as ? in the tables: fewer than three repeats, or a spread above 10 % or unknown;
+# of a ratio also when the textbook loops are so.
+doubtful(x) = column('repeats') < 3 || strlen(strcol('spread')) == 0 || real(strcol('spread')) > 0.1
+ring = "with points pt 6 ps 2.2 lw 1 lc rgb '#000000'"
+ring_title = 'not to be trusted'
+doubtful_loops = ''
+case_of(x) = table(0).':'.strcol('len').':'.strcol('dtype').':'.strcol('threads')
+note_loops(x) = (strcol('engine') eq 'naive' && doubtful(0) ? (doubtful_loops = doubtful_loops.' '.case_of(0)) : '')
+doubtful_ratio(x) = doubtful(0) || !lacks(doubtful_loops, case_of(0))
+
 has(e) = lacks(present, word(engines, e)) ? 0 : 1
 
 # ---- What results.csv holds: tables in their order, engines, ranges -------------------------------------------------
@@ -96,6 +106,7 @@ note_double(s) = (lacks(double_tables, s) && words(double_tables) < most_tables 
 note_engine(s) = (lacks(present, s) ? (present = present.' '.s) : present)
 stats 'results.csv' using (chain(dtype) ? strlen(note_table(table(0)).note_engine(strcol('engine'))) : 0) nooutput
 stats 'results.csv' using (chain('f64') ? strlen(note_double(table(0))) : 0) nooutput
+stats 'results.csv' using (strcol('kind') eq kind ? strlen(note_loops(0)) : 0) nooutput
 # The numbers of the engines that were run: plot for [r=1:words(run)] for [e=nth(r):nth(r)] ... Of a loop that may be empty
 # gnuplot would draw one round when it comes first, and warn.
 run = ''
@@ -131,7 +142,10 @@ do for [picture in pictures] {
         headline = sprintf('%s, %s, %s: %s%s', what, precision, at_work, \
                            speed ? 'speed-up over the textbook loops' : 'throughput', \
                            kind eq 'chain' ? ' against length' : '')
-        discard = sheet(kind eq 'chain' ? words(tables) : 1, 2)
+        doubt(x) = speed ? doubtful_ratio(0) : doubtful(0)
+        stats 'results.csv' using (chain(dtype) && above_0(column(figure)) > 0 ? doubt(0) : 0) nooutput
+        rings = STATS_max > 0 ? 1 : 0
+        discard = sheet(kind eq 'chain' ? words(tables) : 1, 2 + rings)
         margin = kind eq 'chain' ? 0 : 110 # for the names of shapes
         discard = (room = room + margin, height = height + margin)
         do for [format in 'svg png'] {
@@ -148,6 +162,8 @@ do for [picture in pictures] {
                 plot for [r=1:words(run)] for [e=nth(r):nth(r)] 'results.csv' \
                          using (chain(dtype) && strcol('engine') eq word(engines, e) ? place_of(table(0)) : NaN): \
                                (above_0(column(figure))) with points lc rgb colour[e] pt shape[e] lw 2, \
+                     for [once=1:rings] 'results.csv' using (chain(dtype) && doubt(0) ? place_of(table(0)) : NaN): \
+                               (above_0(column(figure))) @ring, \
                      for [once=1:1-speed] peak with lines dt 2 lc rgb '#555555'
             }
             room = room - margin
@@ -156,13 +172,17 @@ do for [picture in pictures] {
                 plot for [r=1:words(run)] for [e=nth(r):nth(r)] 'results.csv' \
                          using 'len':(curve(e, word(tables, i), dtype) ? above_0(column(figure)) : NaN) \
                          with linespoints lc rgb colour[e] pt shape[e] lw 2, \
+                     for [once=1:rings] 'results.csv' \
+                         using 'len':(chain(dtype) && table(0) eq word(tables, i) && doubt(0) ? above_0(column(figure)) : NaN) \
+                         @ring, \
                      for [once=1:1-speed] peak with lines dt 2 lc rgb '#555555'
             }
             @legend
             plot -1 notitle, for [r=1:words(run)] for [e=nth(r):nth(r)] keyentry with linespoints lc rgb colour[e] \
                      pt shape[e] lw 2 \
                      title word(titles, e), \
-                 for [once=1:1-speed] keyentry with lines dt 2 lc rgb '#555555' title 'multiply-add peak'
+                 for [once=1:1-speed] keyentry with lines dt 2 lc rgb '#555555' title 'multiply-add peak', \
+                 for [once=1:rings] keyentry @ring title ring_title
             @end
             room = room + margin
         }
@@ -178,7 +198,9 @@ do for [picture in pictures] {
         lowest = STATS_min
         highest = STATS_max
         headline = sprintf('%s, %s: float against double', what, at_work)
-        discard = sheet(words(double_tables), 2)
+        stats 'results.csv' using (inside(0) && (chain('f32') || chain('f64')) ? doubtful(0) : 0) nooutput
+        rings = STATS_max > 0 ? 1 : 0
+        discard = sheet(words(double_tables), 2 + rings)
         do for [format in 'svg png'] {
             @begin
             @lengths
@@ -187,14 +209,18 @@ do for [picture in pictures] {
                 set title word(double_titles, i)
                 plot for [r=1:words(run)] for [e=nth(r):nth(r)] for [type in 'f32 f64'] 'results.csv' \
                          using 'len':(curve(e, word(double_tables, i), type) && inside(0) ? column('gflops') : NaN) \
-                         with linespoints lc rgb colour[e] pt shape[e] lw 2 dt 1+(type eq 'f64')
+                         with linespoints lc rgb colour[e] pt shape[e] lw 2 dt 1+(type eq 'f64'), \
+                     for [once=1:rings] 'results.csv' \
+                         using 'len':((chain('f32') || chain('f64')) && table(0) eq word(double_tables, i) && inside(0) && \
+                                      doubtful(0) ? above_0(column('gflops')) : NaN) @ring
             }
             @legend
             plot -1 notitle, for [r=1:words(run)] for [e=nth(r):nth(r)] keyentry with linespoints lc rgb colour[e] \
                      pt shape[e] lw 2 \
                      title word(titles, e), \
                  keyentry with lines lw 2 lc rgb '#555555' title 'float', \
-                 keyentry with lines lw 2 dt 2 lc rgb '#555555' title 'double'
+                 keyentry with lines lw 2 dt 2 lc rgb '#555555' title 'double', \
+                 for [once=1:rings] keyentry @ring title ring_title
             @end
         }
     }
@@ -255,7 +281,9 @@ do for [picture in pictures] {
         product = STATS_max
         roof(x, rate) = x*rate < peak ? x*rate : peak
         headline = sprintf('Roofline, %s, %s: every problem of the sweep', precision, at_work)
-        discard = sheet(1, 4)
+        stats 'results.csv' using (chain(dtype) ? doubtful(0) : 0) nooutput
+        rings = STATS_max > 0 ? 1 : 0
+        discard = sheet(1, 4 + rings)
         do for [format in 'svg png'] {
             @begin
             @rates
@@ -269,7 +297,8 @@ do for [picture in pictures] {
                  product with lines lw 1 dt 2 lc rgb '#000000', \
                  for [r=1:words(run)] for [e=nth(r):nth(r)] 'results.csv' \
                      using (chain(dtype) && strcol('engine') eq word(engines, e) ? intensity(0) : NaN):'gflops' \
-                     with points lc rgb colour[e] pt shape[e]
+                     with points lc rgb colour[e] pt shape[e], \
+                 for [once=1:rings] 'results.csv' using (chain(dtype) && doubtful(0) ? intensity(0) : NaN):'gflops' @ring
             @legend
             set key samplen 5
             plot -1 notitle, keyentry with lines lw 2 lc rgb '#555555' \
@@ -277,7 +306,8 @@ do for [picture in pictures] {
                  keyentry with lines lw 2 dt 4 lc rgb '#555555' title sprintf('roof, slowest reading: %.0f GB/s', slow), \
                  keyentry with lines lw 1 dt 2 lc rgb '#000000' title 'best BLAS product', \
                  for [r=1:words(run)] for [e=nth(r):nth(r)] keyentry with points lc rgb colour[e] pt shape[e] \
-                     title word(titles, e)
+                     title word(titles, e), \
+                 for [once=1:rings] keyentry @ring title ring_title
             @end
         }
     }
@@ -296,7 +326,13 @@ length %s', strcol('d_model'), strcol('heads'), strcol('len')))) nooutput
             one[e] = STATS_max
         }
         headline = sprintf('Scaling over threads, %s, %s', problem, precision)
-        discard = sheet(1, 2)
+        alone = ''
+        note_alone(x) = (column('threads') == 1 && doubtful(0) ? (alone = alone.' '.strcol('engine')) : '')
+        stats 'scaling.csv' using (strlen(note_alone(0))) nooutput
+        doubt(x) = doubtful(0) || !lacks(alone, strcol('engine'))
+        stats 'scaling.csv' using (doubt(0)) nooutput
+        rings = STATS_max > 0 ? 1 : 0
+        discard = sheet(1, 2 + rings)
         do for [format in 'svg png'] {
             @begin
             set xlabel 'threads'
@@ -307,11 +343,14 @@ length %s', strcol('d_model'), strcol('heads'), strcol('len')))) nooutput
             plot x with lines dt 2 lw 2 lc rgb '#555555', \
                  for [r=1:words(run)] for [e=nth(r):nth(r)] 'scaling.csv' \
                      using 'threads':(strcol('engine') eq word(engines, e) ? column('gflops')/one[e] : NaN) \
-                     with linespoints lc rgb colour[e] pt shape[e] lw 2
+                     with linespoints lc rgb colour[e] pt shape[e] lw 2, \
+                 for [once=1:rings] for [r=1:words(run)] for [e=nth(r):nth(r)] 'scaling.csv' \
+                     using 'threads':(strcol('engine') eq word(engines, e) && doubt(0) ? column('gflops')/one[e] : NaN) @ring
             @legend
             plot -1 notitle, keyentry with lines dt 2 lw 2 lc rgb '#555555' title 'as many times as threads', \
                  for [r=1:words(run)] for [e=nth(r):nth(r)] keyentry with linespoints lc rgb colour[e] pt shape[e] \
-                     lw 2 title word(titles, e)
+                     lw 2 title word(titles, e), \
+                 for [once=1:rings] keyentry @ring title ring_title
             @end
         }
     }

@@ -7,6 +7,7 @@
 
 #include "extras.h"
 #include "machine.h"
+#include "options.h"
 #include "peaks.h"
 #include "result.h"
 
@@ -41,5 +42,9 @@ const bench_result *report_largest_common(const result_list *list);
 bool report_json(const char *file, const machine *m, const peaks *p, int peaks_count, const result_list *list,
                  const extras *more);
 bool report_csv(const char *file, const result_list *list);
+
+/* What --json and --csv ask for. Returns the exit status: 0, or 2 when a file could not be written. */
+int report_files(const bench_options *options, const machine *m, const peaks *p, int peaks_count,
+                 const result_list *list);
 
 #endif

@@ -6,7 +6,7 @@
 
 static void write_line(const result_list *list, const bench_result *r, FILE *out) {
     /* Problem strings hold commas, never quotes. */
-    fprintf(out, "%s,%lld,%lld,%s,%s,%d,\"%s\",", r->chain ? "chain" : "sdpa", (long long)r->d_model, (long long)r->len,
+    fprintf(out, "%s,%lld,%lld,%s,%s,%d,\"%s\",", result_kind_name(r), (long long)r->d_model, (long long)r->len,
             r->engine, dtype_name(r->dtype), r->threads, r->problem);
     char spread[32] = "";
     if (isfinite(result_spread(r)))
@@ -40,4 +40,11 @@ bool report_csv(const char *file, const result_list *list) {
     if (!written)
         fprintf(stderr, "attn-bench: cannot write CSV to '%s'\n", file);
     return written;
+}
+
+int report_files(const bench_options *options, const machine *m, const peaks *p, int peaks_count,
+                 const result_list *list) {
+    bool written = !options->json || report_json(options->json, m, p, peaks_count, list, NULL);
+    written &= !options->csv || report_csv(options->csv, list);
+    return written ? 0 : EXIT_UNWRITTEN;
 }

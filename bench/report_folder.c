@@ -78,9 +78,8 @@ static bool close_in(const char *folder, const char *name, FILE *file) {
 
 /* The columns that stages.csv and memory.csv have in common. */
 static void write_point(const bench_result *r, FILE *out) {
-    fprintf(out, "%s,%lld,%lld,%lld,%d,%lld,%s,%s,%s", r->chain ? "chain" : "sdpa", (long long)r->d_model,
-            (long long)r->heads, (long long)r->batch, r->threads, (long long)r->len, r->engine, dtype_name(r->dtype),
-            r->shape);
+    fprintf(out, "%s,%lld,%lld,%lld,%d,%lld,%s,%s,%s", result_kind_name(r), (long long)r->d_model, (long long)r->heads,
+            (long long)r->batch, r->threads, (long long)r->len, r->engine, dtype_name(r->dtype), r->shape);
 }
 
 static bool write_stages(const char *folder, const extras *more) {

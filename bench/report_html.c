@@ -216,7 +216,7 @@ static void put_ceilings(FILE *out, const report_input *in) {
 /* True when not all entries are of the chain. */
 static bool has_shapes(const result_list *list) {
     for (size_t i = 0; i < list->count; i++)
-        if (!list->item[i].chain)
+        if (list->item[i].kind != RESULT_CHAIN)
             return true;
     return false;
 }

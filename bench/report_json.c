@@ -58,7 +58,7 @@ static json_t *peaks_json(const peaks *p, int count) {
 static void set_problem(json_t *object, const bench_result *r) {
     set_text(object, "problem", r->problem);
     json_object_set_new(object, "shape", r->shape[0] ? json_string(r->shape) : json_null());
-    set_text(object, "kind", r->chain ? "chain" : "sdpa");
+    set_text(object, "kind", result_kind_name(r));
     set_text(object, "engine", r->engine);
     set_text(object, "dtype", dtype_name(r->dtype));
     json_object_set_new(object, "threads", json_integer(r->threads));
@@ -106,7 +106,7 @@ static json_t *untimed_json(const bench_result *r) {
         [RESULT_LEFT_OUT] = "left out", [RESULT_REFUSED] = "refused", [RESULT_FAILED] = "failed"};
     json_t *object = json_object();
     set_text(object, "problem", r->problem);
-    set_text(object, "kind", r->chain ? "chain" : "sdpa");
+    set_text(object, "kind", result_kind_name(r));
     set_text(object, "engine", r->engine);
     set_text(object, "dtype", dtype_name(r->dtype));
     json_object_set_new(object, "threads", json_integer(r->threads));

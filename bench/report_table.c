@@ -251,13 +251,13 @@ static bool reason_seen_before(const result_list *list, size_t i) {
 
 /* "2048 x 4096 f32 blas", with what is not as usual behind it, or the problem string. */
 static void print_name(const bench_result *r, FILE *out) {
-    if (r->chain)
+    if (r->kind == RESULT_CHAIN)
         fprintf(out, "%lld x %lld %s", (long long)r->d_model, (long long)r->len, dtype_name(r->dtype));
     else
         fprintf(out, "%s %s", r->shape[0] ? r->shape : r->problem, dtype_name(r->dtype));
-    if (r->chain && r->head_dim != 64)
+    if (r->kind == RESULT_CHAIN && r->head_dim != 64)
         fprintf(out, " heads %lld", (long long)r->heads);
-    if (r->chain && r->batch != 1)
+    if (r->kind == RESULT_CHAIN && r->batch != 1)
         fprintf(out, " batch %lld", (long long)r->batch);
     if (r->threads != 1)
         fprintf(out, " threads %d", r->threads);
@@ -333,7 +333,7 @@ static const double tiny_share = 1.0 / 64;
 
 /* True for the fused run of a case that naive and blas have in common with it; *doubtful when a figure of the three is. */
 static bool is_common(const result_list *list, const bench_result *r, bool *doubtful) {
-    if (r->state != RESULT_TIMED || !r->chain || strcmp(r->engine, "fused") != 0)
+    if (r->state != RESULT_TIMED || r->kind != RESULT_CHAIN || strcmp(r->engine, "fused") != 0)
         return false;
     const bench_result *naive = result_of_engine(list, r, "naive"), *blas = result_of_engine(list, r, "blas");
     *doubtful = result_is_doubtful(r) || (naive && result_is_doubtful(naive)) || (blas && result_is_doubtful(blas));
@@ -360,7 +360,7 @@ static const bench_result *largest_speed_up(const result_list *list) {
     const bench_result *best = NULL;
     for (size_t i = 0; i < list->count; i++) {
         const bench_result *r = &list->item[i];
-        if (r->state == RESULT_TIMED && r->chain && !result_speed_up_is_doubtful(list, r) &&
+        if (r->state == RESULT_TIMED && r->kind == RESULT_CHAIN && !result_speed_up_is_doubtful(list, r) &&
             result_speed_up(list, r) > (best ? result_speed_up(list, best) : 0))
             best = r;
     }

@@ -64,12 +64,12 @@ bool result_is_doubtful(const bench_result *r) {
 }
 
 bool result_same_table(const bench_result *a, const bench_result *b) {
-    return a->chain && b->chain && a->dtype == b->dtype && a->threads == b->threads && a->d_model == b->d_model &&
-           a->heads == b->heads && a->batch == b->batch;
+    return a->kind == RESULT_CHAIN && b->kind == RESULT_CHAIN && a->dtype == b->dtype && a->threads == b->threads &&
+           a->d_model == b->d_model && a->heads == b->heads && a->batch == b->batch;
 }
 
 bool result_same_problem(const bench_result *a, const bench_result *b) {
-    return a->dtype == b->dtype && a->threads == b->threads && a->chain == b->chain && a->d_model == b->d_model &&
+    return a->dtype == b->dtype && a->threads == b->threads && a->kind == b->kind && a->d_model == b->d_model &&
            strcmp(a->problem, b->problem) == 0;
 }
 
@@ -105,6 +105,11 @@ void result_set_peaks(bench_result *r, peaks *p) {
     r->fma_peak = rates->fma;
     r->blas_peak = peaks_blas(rates);
     r->read_peak = peaks_read(p, r->working_set_bytes);
+}
+
+const char *result_kind_name(const bench_result *r) {
+    static const char *const names[] = {[RESULT_SDPA] = "sdpa", [RESULT_CHAIN] = "chain", [RESULT_LAYER] = "layer"};
+    return names[r->kind];
 }
 
 const char *dtype_name(attn_dtype dtype) {

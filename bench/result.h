@@ -16,17 +16,19 @@ typedef enum result_state {
     RESULT_FAILED    /* disagrees with the oracle, or a run-time error: never timed */
 } result_state;
 
+typedef enum result_kind { RESULT_SDPA, RESULT_CHAIN, RESULT_LAYER } result_kind;
+
 typedef struct bench_result {
     result_state state;
     char note[512]; /* why, when it is not timed */
 
     char problem[256]; /* problem string of the attention */
     char shape[96];    /* its name in a shape file, "" when it has none */
-    bool chain;        /* X -> Z, else attention alone */
+    result_kind kind;  /* attention alone, the chain X -> Z, or a whole layer */
     const char *engine;
     attn_dtype dtype;
     int threads;
-    int64_t d_model, len; /* chain: columns of X and its rows of a member; else q_heads * head_dim and q_len */
+    int64_t d_model, len; /* columns of X and its rows of a member; of attention alone q_heads * head_dim and q_len */
     int64_t batch, heads, head_dim;
 
     double ms_median, ms_min, ms_cpu, ms_setup;
@@ -87,6 +89,7 @@ void result_set_peaks(bench_result *r, peaks *p);
 /* "640 KiB", "1.5 GiB"; "0" for nothing. text holds at least 16 bytes. */
 const char *human_bytes(double bytes, char *text);
 
-const char *dtype_name(attn_dtype dtype); /* "f32", "f64" */
+const char *result_kind_name(const bench_result *r); /* "sdpa", "chain", "layer" */
+const char *dtype_name(attn_dtype dtype);            /* "f32", "f64" */
 
 #endif

@@ -52,6 +52,8 @@ static void read_point(const result_file *f, size_t i, const json_t *entry, poin
         .spread = json_is_number(spread) ? json_number_value(spread) : NAN,
         .repeats = json_integer_value(json_object_get(entry, "repeats")),
     };
+    if (p->kind && p->engine && strcmp(p->engine, "layer") == 0)
+        p->kind = "layer"; /* which files of the first days call sdpa */
     if (!p->kind || !p->problem || !p->engine || !p->dtype || p->threads < 1 || !(p->ms > 0) || p->repeats < 1)
         usage_error(
             "compare %s: results[%zu] is no result of attn-bench: kind, problem, engine, dtype, threads, ms_median "
@@ -331,7 +333,8 @@ int sub_compare(const bench_options *options) {
         if (count > 0)
             status = print_verdict(list, count, worse, failures, options->bound);
         else
-            puts("\nno point is in both files: nothing was compared");
+            fprintf(stderr, "attn-bench: compare: no point is in both %s and %s: nothing was compared\n", old.name,
+                    new.name);
     } else {
         fputs("attn-bench: compare: not enough memory\n", stderr);
     }

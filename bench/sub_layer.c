@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "interrupt.h"
-#include "layer.h"
 #include "machine.h"
 #include "progress.h"
 #include "report.h"
@@ -25,24 +24,6 @@ typedef struct layer_run {
     size_t workspace_bytes;
     attn_status status;
 } layer_run;
-
-/* LAYER and HEADS with at most `rows` rows; HEADS as they are where that would change more: lengths, packed members. */
-static support_layer *parse_layer(const bench_options *options, int64_t rows) {
-    const char *heads = options->second, *q = strchr(heads, 'q');
-    size_t size = strlen(options->operand) + strlen(heads) + 32;
-    char error[512] = "", *text = malloc(size), *end;
-    if (!text)
-        usage_error("layer: not enough memory");
-    if (!q || strstr(heads, "lens") || strstr(heads, "ragged") || strtoll(q + 1, &end, 10) <= rows)
-        snprintf(text, size, "%s %s", options->operand, heads);
-    else
-        snprintf(text, size, "%s %.*s%lld%s", options->operand, (int)(q + 1 - heads), heads, (long long)rows, end);
-    support_layer *l = support_layer_parse(text, error, sizeof error);
-    if (!l)
-        usage_error("layer '%s': %s", text, error);
-    free(text);
-    return l;
-}
 
 static bool make_cache(layer_run *run) {
     const support_layer *l = run->l;
@@ -208,6 +189,7 @@ int sub_layer(const bench_options *options) {
         if (!(dtypes & 1u << dtype))
             continue;
         bench_result *r = result_add(&list);
+        r->kind = RESULT_LAYER;
         r->engine = "layer";
         r->dtype = (attn_dtype)dtype;
         r->threads = options->threads;
@@ -235,10 +217,7 @@ int sub_layer(const bench_options *options) {
     if (!options->quiet)
         report_notes(&list, text);
     machine_finish(&m, options->quiet ? NULL : text);
-    if (options->json)
-        status |= !report_json(options->json, &m, &ceilings, 1, &list, NULL);
-    if (options->csv)
-        status |= !report_csv(options->csv, &list);
+    status = worse_status(status, report_files(options, &m, &ceilings, 1, &list));
     result_list_free(&list);
     support_layer_free(l);
     return interrupted ? EXIT_INTERRUPTED : status;

@@ -122,11 +122,7 @@ int sub_sdpa(const bench_options *options) {
         timed |= list.item[i].state == RESULT_TIMED;
         failed |= list.item[i].state == RESULT_FAILED;
     }
-    int status = failed || !timed;
-    if (options->json)
-        status |= !report_json(options->json, &m, &ceilings, 1, &list, NULL);
-    if (options->csv)
-        status |= !report_csv(options->csv, &list);
+    int status = worse_status(failed || !timed, report_files(options, &m, &ceilings, 1, &list));
     result_list_free(&list);
     support_case_free(c);
     return interrupted ? EXIT_INTERRUPTED : status;

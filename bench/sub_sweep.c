@@ -122,7 +122,7 @@ static bench_result *add_result(sweep *s, const sweep_cell *cell, const char *en
         set_shape(cell, r);
         return r;
     }
-    r->chain = true;
+    r->kind = RESULT_CHAIN;
     r->d_model = cell->d_model;
     r->len = cell->len;
     r->batch = cell->batch;
@@ -384,14 +384,12 @@ static int finish(sweep *s, double start) {
         fprintf(s->text, "Done in %.0f s: %d of %d points were run.\n", timing_now() - start, s->points, s->plan.count);
     report_summary(&s->list, s->text);
     report_bars(&s->list, s->text);
-    if (s->options->json)
-        status |= !report_json(s->options->json, &s->where, s->ceilings, s->plan.threads.count, &s->list, NULL);
-    if (s->options->csv)
-        status |= !report_csv(s->options->csv, &s->list);
+    status = worse_status(status, report_files(s->options, &s->where, s->ceilings, s->plan.threads.count, &s->list));
     if (s->options->report) {
         extras_add_memory(&s->more, &s->list, s->where.available);
         report_input input = {&s->where, s->ceilings, s->plan.threads.count, &s->list, &s->more};
-        status |= !report_folder_write(s->options->report, &input, s->text);
+        if (!report_folder_write(s->options->report, &input, s->text))
+            status = EXIT_UNWRITTEN;
     }
     return interrupted ? EXIT_INTERRUPTED : status;
 }

@@ -187,6 +187,11 @@ ATTN_API void attn_layer_plan_destroy(attn_layer_plan *plan);
  * own or, at other times, packed weights (since 0.1). Errors: ATTN_ERR_NULL. */
 ATTN_API attn_status attn_layer_plan_workspace(const attn_layer_plan *plan, size_t *bytes);
 
+/* Writes what the plan decided for full length as lines "name: value" into text, as attn_plan_describe() does (since 0.1):
+ * sizes and options of the layer, its products and their path, positions, cache, the layer's workspace, then all lines of
+ * the plan of its attention. *needed and a text that does not fit: as there. Errors: ATTN_ERR_NULL. */
+ATTN_API attn_status attn_layer_plan_describe(const attn_layer_plan *plan, char *text, size_t size, size_t *needed);
+
 /* Runs a plan (since 0.1). workspace: at least attn_layer_plan_workspace() bytes, aligned to ATTN_WORKSPACE_ALIGN, used by
  * this call only and without meaning afterwards; nothing is allocated then. NULL (with any workspace_bytes): taken from
  * the context's allocator and freed before the call returns. A cache is changed: no one else may use it meanwhile.

@@ -127,6 +127,15 @@ static int64_t tile_depth(int64_t k) {
 int64_t attn_product_scratch(int64_t rows, int64_t n, int64_t k) {
     return weights_path(rows, n, k) == PANELS ? PANEL_BYTES * attn_smaller(k, PANEL_TILES * tile_depth(k)) : 0;
 }
+
+const char *attn_product_way(int64_t rows, int64_t n, int64_t k) {
+    static const char *const ways[PATHS] = {
+        [STRIPS] = "own loops for all members at once: few rows",
+        [PANELS] = "weights packed in panels for small CBLAS products",
+        [BLOCKS] = "CBLAS in blocks",
+    };
+    return ways[weights_path(rows, n, k)];
+}
 #endif
 
 static void add_bias(const attn_product *p, int64_t rows, int64_t col, int64_t cols, real *c) {

@@ -12,6 +12,9 @@
  * none is needed. */
 int64_t attn_product_scratch(int64_t rows, int64_t n, int64_t k);
 
+/* How a product with weights goes about a member of so many rows, for people. */
+const char *attn_product_way(int64_t rows, int64_t n, int64_t k);
+
 #ifdef ATTN_REAL_BITS
 #include "base/real.h"
 

@@ -6,6 +6,7 @@
 
 #include "base/blocks.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "blas/blas.h"
 #include "chain/product.h"
 #include "layer/cache.h"
@@ -445,6 +446,59 @@ attn_status attn_layer_plan_workspace(const attn_layer_plan *plan, size_t *bytes
     if (bytes == NULL)
         return attn_fail(ATTN_ERR_NULL, "bytes is NULL");
     *bytes = (size_t)plan->ledger.bytes;
+    return ATTN_OK;
+}
+
+static void describe_options(const attn_layer_plan *plan, attn_text *out) {
+    const attn_layer *l = &plan->layer;
+    attn_add_text(out, "layer: d_model %" PRId64 ", d_out %" PRId64, l->d_model, l->d_out);
+    if (attn_layer_has(plan, ATTN_LAYER_CROSS))
+        attn_add_text(out, ", d_context %" PRId64, l->d_context);
+    attn_add_text(out, ", weights [%s], %s, %s-attention\n",
+                  attn_layer_has(plan, ATTN_LAYER_OUT_IN) ? "out, in" : "in, out",
+                  attn_layer_has(plan, ATTN_LAYER_PACKED) ? "packed" : "apart",
+                  attn_layer_has(plan, ATTN_LAYER_CROSS) ? "cross" : "self");
+    if (attn_layer_has(plan, ATTN_LAYER_HAS_ROTARY)) {
+        const attn_rotary *r = &plan->rotary;
+        attn_add_text(out, "rotary positions: %s, %" PRId64 " of %" PRId64 " elements of a head, %s, %s\n",
+                      r->pairing == ATTN_ROTARY_INTERLEAVED ? "interleaved" : "half-split", r->rotary_dim, r->head_dim,
+                      (r->flags & ATTN_ROTARY_HAS_TABLES) != 0 ? "tables" : "own angles",
+                      (r->flags & ATTN_ROTARY_HAS_IDS) != 0        ? "by ids"
+                      : attn_layer_has(plan, ATTN_LAYER_HAS_CACHE) ? "after the keys of the cache"
+                                                                   : "from start");
+    }
+    if (attn_layer_has(plan, ATTN_LAYER_HAS_CACHE))
+        attn_add_text(out, "cache: capacity %" PRId64 ", up to %" PRId64 " new keys of a member\n", l->capacity,
+                      plan->new_keys);
+}
+
+static void describe_product(const attn_layer_plan *plan, int weight, attn_text *out) {
+    const attn_layer_weight *w = &plan->weight[weight];
+    if (w->columns == 0)
+        return;
+    bool of_context = attn_layer_has(plan, ATTN_LAYER_CROSS) && (weight == ATTN_LAYER_K || weight == ATTN_LAYER_V);
+    int64_t rows = of_context ? plan->new_keys : plan->attention.problem.q_len;
+    attn_add_text(out, "product %s: %" PRId64 " rows of a member, %" PRId64 " inputs, %" PRId64 " columns, %s\n",
+                  w->name, rows, w->in, w->columns, attn_product_way(rows, w->columns, w->in));
+}
+
+attn_status attn_layer_plan_describe(const attn_layer_plan *plan, char *text, size_t size, size_t *needed) {
+    if (plan == NULL)
+        return attn_fail(ATTN_ERR_NULL, "plan is NULL");
+    if (text == NULL && size > 0)
+        return attn_fail(ATTN_ERR_NULL, "text is NULL with a size of %zu", size);
+    attn_text out = {text, size, 0};
+    describe_options(plan, &out);
+    for (int weight = 0; weight < ATTN_LAYER_WEIGHTS; weight++)
+        describe_product(plan, weight, &out);
+    attn_add_text(&out, "layer workspace: %" PRId64 " bytes\n", plan->ledger.bytes);
+    for (int i = 0; i < plan->ledger.pieces; i++)
+        attn_add_text(&out, "layer workspace of %s: %" PRId64 " bytes\n", plan->ledger.piece[i].name,
+                      plan->ledger.piece[i].bytes);
+    size_t left = out.used < size ? size - out.used : 0, more = 0;
+    ATTN_TRY(attn_plan_describe(&plan->attention, left > 0 ? text + out.used : NULL, left, &more));
+    if (needed != NULL)
+        *needed = out.used + more;
     return ATTN_OK;
 }
 

@@ -2,11 +2,10 @@
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/status.h"
+#include "base/text.h"
 #include "blas/blas.h"
 #include "sdpa/plan.h"
 
@@ -299,46 +298,31 @@ attn_status attn_check_workspace(const attn_ledger *ledger, const void *workspac
     return ATTN_OK;
 }
 
-/* A text that grows past its room: counted to the end, written as far as it fits. */
-typedef struct bounded_text {
-    char *text;
-    size_t room, used;
-} bounded_text;
-
-__attribute__((format(printf, 2, 3))) static void add_text(bounded_text *out, const char *format, ...) {
-    size_t left = out->used < out->room ? out->room - out->used : 0;
-    va_list values;
-    va_start(values, format);
-    int added = vsnprintf(left > 0 ? out->text + out->used : NULL, left, format, values);
-    va_end(values);
-    out->used += added > 0 ? (size_t)added : 0;
-}
-
-static void describe_fused(const attn_plan *plan, bounded_text *out) {
+static void describe_fused(const attn_plan *plan, attn_text *out) {
     const attn_problem *p = &plan->problem;
     attn_member longest = attn_member_of(p, 0, &(attn_lengths){0});
     attn_share share = attn_share_of(plan, &longest);
     if (share.tiny)
-        add_text(out, "path: plain loops (q_len x kv_len x head size at most %d)\n", TINY);
+        attn_add_text(out, "path: plain loops (q_len x kv_len x head size at most %d)\n", TINY);
     else if (!share.few_queries)
-        add_text(out, "path: tiles, one CBLAS product each way (q_len above %d)\n", FEW_QUERIES);
+        attn_add_text(out, "path: tiles, one CBLAS product each way (q_len above %d)\n", FEW_QUERIES);
     else if (p->q_len <= FEW_QUERIES)
-        add_text(out, "path: few queries, own loops (q_len at most %d)\n", FEW_QUERIES);
+        attn_add_text(out, "path: few queries, own loops (q_len at most %d)\n", FEW_QUERIES);
     else
-        add_text(out, "path: few queries, own loops (both lengths at most %d)\n", FEW_KEYS);
-    add_text(out, "%s: %" PRId64 " queries x %" PRId64 " keys", share.few_queries ? "chunk" : "tile",
-             attn_smaller(share.tile_rows, p->q_len), attn_smaller(share.tile_keys, p->kv_len));
+        attn_add_text(out, "path: few queries, own loops (both lengths at most %d)\n", FEW_KEYS);
+    attn_add_text(out, "%s: %" PRId64 " queries x %" PRId64 " keys", share.few_queries ? "chunk" : "tile",
+                  attn_smaller(share.tile_rows, p->q_len), attn_smaller(share.tile_keys, p->kv_len));
     if (plan->chunks > 1)
-        add_text(out, ", shared out to the threads");
+        attn_add_text(out, ", shared out to the threads");
     if (!share.few_queries)
-        add_text(out, " (%s)\npacking: %s", plan->shape.reason,
-                 plan->shape.packed ? "K transposed and V dense, a tile at a time" : "none");
-    add_text(out, "\nblock that reads K and V once: %" PRId64 " heads x %" PRId64 " queries\n", share.heads,
-             attn_smaller(share.rows, p->q_len));
+        attn_add_text(out, " (%s)\npacking: %s", plan->shape.reason,
+                      plan->shape.packed ? "K transposed and V dense, a tile at a time" : "none");
+    attn_add_text(out, "\nblock that reads K and V once: %" PRId64 " heads x %" PRId64 " queries\n", share.heads,
+                  attn_smaller(share.rows, p->q_len));
 }
 
 /* The options that are on, by the names of their flags. */
-static void describe_options(const attn_plan *plan, bounded_text *out) {
+static void describe_options(const attn_plan *plan, attn_text *out) {
     static const struct {
         uint64_t flag;
         const char *name;
@@ -357,13 +341,13 @@ static void describe_options(const attn_plan *plan, bounded_text *out) {
         {ATTN_WANT_WEIGHTS, "weights"},
     };
     static const char *const alignments[] = {"top left", "bottom right", "offset"};
-    add_text(out, "options: scale %g, %s", plan->scale, alignments[plan->problem.alignment]);
+    attn_add_text(out, "options: scale %g, %s", plan->scale, alignments[plan->problem.alignment]);
     if (plan->problem.alignment == ATTN_ALIGN_OFFSET)
-        add_text(out, " %" PRId64, plan->problem.offset);
+        attn_add_text(out, " %" PRId64, plan->problem.offset);
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         if ((plan->problem.flags & options[i].flag) != 0)
-            add_text(out, ", %s", options[i].name);
-    add_text(out, "\n");
+            attn_add_text(out, ", %s", options[i].name);
+    attn_add_text(out, "\n");
 }
 
 attn_status attn_plan_describe(const attn_plan *plan, char *text, size_t size, size_t *needed) {
@@ -373,23 +357,23 @@ attn_status attn_plan_describe(const attn_plan *plan, char *text, size_t size, s
         return attn_fail(ATTN_ERR_NULL, "text is NULL with a size of %zu", size);
     static const char *const engines[] = {"auto", "naive", "blas", "fused"};
     const attn_problem *p = &plan->problem;
-    bounded_text out = {text, size, 0};
-    add_text(&out,
-             "problem: batch %" PRId64 ", q_heads %" PRId64 ", kv_heads %" PRId64 ", q_len %" PRId64 ", kv_len %" PRId64
-             ", head_dim %" PRId64 ", v_dim %" PRId64 ", %s\n",
-             p->batch, p->q_heads, p->kv_heads, p->q_len, p->kv_len, p->head_dim, p->v_dim,
-             plan->dtype == ATTN_F32 ? "float" : "double");
+    attn_text out = {text, size, 0};
+    attn_add_text(&out,
+                  "problem: batch %" PRId64 ", q_heads %" PRId64 ", kv_heads %" PRId64 ", q_len %" PRId64
+                  ", kv_len %" PRId64 ", head_dim %" PRId64 ", v_dim %" PRId64 ", %s\n",
+                  p->batch, p->q_heads, p->kv_heads, p->q_len, p->kv_len, p->head_dim, p->v_dim,
+                  plan->dtype == ATTN_F32 ? "float" : "double");
     describe_options(plan, &out);
-    add_text(&out, "library: %s\n", attn_version_string());
-    add_text(&out, "engine: %s (%s)\n", engines[plan->engine], plan->engine_reason);
+    attn_add_text(&out, "library: %s\n", attn_version_string());
+    attn_add_text(&out, "engine: %s (%s)\n", engines[plan->engine], plan->engine_reason);
     if (plan->engine == ATTN_ENGINE_FUSED)
         describe_fused(plan, &out);
-    add_text(&out, "threads: %d of %d, %" PRId64 " pieces of work\n", plan->workers, plan->resources.threads,
-             plan->tasks);
-    add_text(&out, "workspace: %" PRId64 " bytes\n", plan->ledger.bytes);
+    attn_add_text(&out, "threads: %d of %d, %" PRId64 " pieces of work\n", plan->workers, plan->resources.threads,
+                  plan->tasks);
+    attn_add_text(&out, "workspace: %" PRId64 " bytes\n", plan->ledger.bytes);
     for (int i = 0; i < plan->ledger.pieces; i++)
-        add_text(&out, "workspace of %s: %" PRId64 " x %" PRId64 " bytes\n", plan->ledger.piece[i].name,
-                 plan->ledger.piece[i].copies, plan->ledger.piece[i].bytes);
+        attn_add_text(&out, "workspace of %s: %" PRId64 " x %" PRId64 " bytes\n", plan->ledger.piece[i].name,
+                      plan->ledger.piece[i].copies, plan->ledger.piece[i].bytes);
     if (needed != NULL)
         *needed = out.used + 1;
     return ATTN_OK;

@@ -126,7 +126,17 @@ class CompareTest(unittest.TestCase):
     def test_nothing_in_common_fails(self):
         done = self.compare(synthetic([("blas", 64, 10, 0.02, 9)]), synthetic([("blas", 65, 10, 0.02, 9)]))
         self.assertEqual(done.returncode, 1)
-        self.assertIn("nothing was compared", done.stdout)
+        self.assertRegex(done.stderr, r"^attn-bench: compare: no point is in both .*old.json and .*new.json: nothing was compared\n$")
+        self.assertNotIn("regression", done.stdout)
+
+    def test_layers_are_points_of_their_own(self):
+        layer, before = (synthetic([("layer", 64, 10, 0.02, 9)]) for _ in range(2))
+        layer["results"][0]["kind"] = "layer"
+        before["results"][0]["kind"] = "sdpa"  # as files of the first days have it
+        for old, new in ((layer, layer), (before, layer)):
+            done = self.compare(old, new, "--all")
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertRegex(done.stdout, r"(?m)^ +\+0\.0%.* layer layer ")
 
     def test_malformed_files_are_refused_in_one_line(self):
         good = synthetic([("blas", 64, 10, 0.02, 9)])
@@ -226,7 +236,7 @@ class ProgramTest(unittest.TestCase):
         self.assertEqual([r["dtype"] for r in results], ["f32", "f64"])
         pairs = sum(30 + i + 1 for i in range(41))
         for result, size in zip(results, (4, 8)):
-            self.assertEqual(result["engine"], "layer")
+            self.assertEqual((result["kind"], result["engine"]), ("layer", "layer"))
             self.assertEqual(result["problem"], "layer d24h4/2,packed,cache=99,past=30,rope=half b2q41,causal,br")
             self.assertEqual(result["flops"], 2 * (2 * 41 * 24 * (24 + 24 + 24) + 4 * 2 * pairs * 12))
             # W_Q | W_K | W_V, W_O, and the keys and values of two heads
@@ -299,7 +309,7 @@ class ProgramTest(unittest.TestCase):
             "sdpa q4d8 --len 64", "help --man sweep", "sweep --man",
             "compare", "compare a.json", "compare a b c", "compare a b --bound x", "compare a b --bound -1",
             "compare a b --bound 5%%", "compare /no/file /no/file", "compare / /", "sdpa q4d8 --bound 5%", "sdpa q4d8 --json - --csv -", "sweep --seed -1", "check q4d8 -x",
-            "explain q4d8 --engine cache", "layer", "layer d24h3", "layer d25h3 q4", "layer d24h3 q4,flat", "layer d24h3 q4,k@h", "layer d24h3 q4,layout=qkv", "layer d24h3,flat q4",
+            "explain q4d8 --engine cache", "explain layer", "explain layer d24h3", "explain layer d24h3 q4 q5", "explain layer d24h3 q4 --engine blas", "layer", "layer d24h3", "layer d25h3 q4", "layer d24h3 q4,flat", "layer d24h3 q4,k@h", "layer d24h3 q4,layout=qkv", "layer d24h3,flat q4",
             "layer d24h3 q4k5", "layer d24h3 q4 b1", "layer d24h3,past=1 q4", "layer d24h3 q4 --engine fused",
         ]
         for mistake in mistakes:
@@ -321,9 +331,27 @@ class ProgramTest(unittest.TestCase):
 
     @unittest.skipUnless(os.path.exists("/dev/full"), "there is no /dev/full")
     def test_a_full_disk_fails(self):
-        done = run("sdpa", "q4d8", "--min-time", "0", "--engine", "blas", "--csv", "/dev/full")
-        self.assert_ends(done, 1)
-        self.assertIn("cannot write CSV", done.stderr)
+        for option, what in (("--csv", "CSV"), ("--json", "JSON")):
+            for command in (["sdpa", "q4d8", "--engine", "blas"], ["layer", "d8h2", "q4"]):
+                done = run(*command, "--min-time", "0", option, "/dev/full")
+                self.assert_ends(done, 2)
+                self.assertIn("cannot write " + what, done.stderr)
+
+    @unittest.skipUnless(os.path.exists("/dev/full"), "there is no /dev/full")
+    def test_full_standard_output_fails(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "results.json")
+            self.assert_ends(run("sdpa", "q4d8", "--engine", "blas", "--min-time", "0", "--json", file), 0)
+            commands = [["sweep", "--len", "64", "--d-model", "64", "--budget", "1"], ["sdpa", "q4d8", "--min-time", "0"],
+                        ["sdpa", "q4d8", "--min-time", "0", "--json", "-"], ["layer", "d8h2", "q4", "--min-time", "0"],
+                        ["check", "q4d8"], ["compare", file, file], ["example"], ["explain", "q4d8"],
+                        ["explain", "layer", "d8h2", "q4"], ["list"], ["version"], ["help"], ["help", "--man"]]
+            self.assertEqual({command[0] for command in commands}, set(SUBCOMMANDS))
+            for command in commands:
+                with self.subTest(command=command), open("/dev/full", "w", encoding="utf-8") as full:
+                    done = subprocess.run([BENCH, *command], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+                    self.assertEqual(done.returncode, 2, done.stderr)
+                    self.assertIn("attn-bench: cannot write to standard output\n", done.stderr)
 
     def test_what_does_not_fit_is_refused_before_data_are_made(self):
         problem = "h2q9999999k9999999d64"
@@ -364,6 +392,49 @@ class ProgramTest(unittest.TestCase):
         for line in lines[4:]:
             self.assertEqual(len(line.split()), 13, line)  # the workspace and its unit are two words
             self.assertNotRegex(line, r" 0\.00[? ]")
+
+    @unittest.skipUnless(shutil.which("gnuplot"), "there is no gnuplot")
+    def test_pictures_ring_what_is_not_to_be_trusted(self):
+        with tempfile.TemporaryDirectory() as parent:
+            folder = os.path.join(parent, "report")
+            done = run("sweep", "--d-model", "64", "--len", "64", "--budget", "4", "--report", folder, "--quiet")
+            self.assert_ends(done, 0)
+            with open(os.path.join(folder, "results.csv"), encoding="utf-8") as file:
+                rows = list(csv.DictReader(file))
+            for repeats, spread, ring in (("9", "0.01", False), ("9", "0.2", True), ("1", "", True)):
+                for row in rows:
+                    row.update(repeats=repeats, spread=spread)
+                for name in ("results.csv", "scaling.csv"):
+                    with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                        writer = csv.DictWriter(file, rows[0])
+                        writer.writeheader()
+                        writer.writerows(rows)
+                pictures = ["throughput", "speed_up", "roofline", "scaling", "float_double"]
+                drawn = subprocess.run(["gnuplot", "-e", "pictures='" + " ".join(pictures) + "'", "plot.gp"], cwd=folder,
+                                       stderr=subprocess.PIPE, text=True, check=False)
+                self.assertEqual(drawn.returncode, 0, drawn.stderr)
+                for picture in pictures:
+                    if picture == "float_double" and not any(row["dtype"] == "f64" for row in rows):
+                        continue
+                    with open(os.path.join(folder, picture + ".svg"), encoding="utf-8") as file:
+                        self.assertEqual("not to be trusted" in file.read(), ring, (picture, repeats, spread))
+
+    def test_explain_of_a_layer(self):
+        done = run("explain", "layer", "d24h4/2c11,packed,outin,rope=half,cache=99,past=30", "b2q41k7,causal,br", "--dtype", "both",
+                   "--threads", "2")
+        self.assert_ends(done, 0)
+        single, double = done.stdout.split("\n\n")
+        for text, name in ((single, "float"), (double, "double")):
+            for words in (r"(?m)^layer: d_model 24, d_out 24, d_context 11, weights \[out, in\], packed, cross-attention$",
+                          r"(?m)^rotary positions: half-split, 6 of 6 elements of a head, own angles, after the keys of the cache$",
+                          r"(?m)^cache: capacity 99, up to 7 new keys of a member$",
+                          r"(?m)^product w_q: 41 rows of a member, 24 inputs, 24 columns, CBLAS in blocks$",
+                          r"(?m)^product w_k: 7 rows of a member, 11 inputs, 24 columns, own loops .*few rows$",
+                          r"(?m)^layer workspace: \d+ bytes$", r"(?m)^layer workspace of attention.*: \d+ bytes$",
+                          r"(?m)^problem: batch 2, q_heads 4, kv_heads 2, q_len 41, kv_len 99, .*, " + name + "$",
+                          r"(?m)^engine: fused "):
+                self.assertRegex(text, words)
+            self.assertNotRegex(text, "product w_v")
 
     def test_explain_ends_without_a_blank_line(self):
         done = run("explain", "q64d16", "--engine", "blas,fused")

@@ -46,7 +46,7 @@ double peaks_read(peaks *p, double bytes) {
 static bench_result *add(result_list *list, const char *engine, int64_t len, double gflops, int samples,
                          double spread) {
     bench_result *r = result_add(list);
-    r->chain = true;
+    r->kind = RESULT_CHAIN;
     r->engine = engine;
     r->threads = 1;
     r->d_model = 64;

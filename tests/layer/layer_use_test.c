@@ -638,6 +638,53 @@ static void test_dense_layout(void **state) {
     assert_int_equal(layer.x_row, 0);
 }
 
+/* What a plan says: whole, cut, counted. */
+static void test_description(void **state) {
+    (void)state;
+    test_layer *t = make_layer("layer d24h4/2,packed,rope=pairs:4,cache=9,past=4 b2q5,causal,br");
+    attn_layer_plan *plan;
+    assert_ok(attn_layer_plan_create(NULL, &t->d.layer, REAL_DTYPE, &plan));
+    char text[4096], cut[40];
+    size_t needed = 0, bytes = 0;
+    assert_ok(attn_layer_plan_describe(plan, text, sizeof text, &needed));
+    assert_int_equal(strlen(text) + 1, needed);
+    assert_ok(attn_layer_plan_workspace(plan, &bytes));
+    char workspace[64];
+    snprintf(workspace, sizeof workspace, "\nlayer workspace: %zu bytes\n", bytes);
+    const char *const lines[] = {
+        "layer: d_model 24, d_out 24, weights [in, out], packed, self-attention\n",
+        "\nrotary positions: interleaved, 4 of 6 elements of a head, own angles, after the keys of the cache\n",
+        "\ncache: capacity 9, up to 5 new keys of a member\n",
+        "\nproduct w_q: 5 rows of a member, 24 inputs, 48 columns, own loops for all members at once: few rows\n",
+        "\nproduct w_o: 5 rows of a member, 24 inputs, 24 columns, own loops",
+        workspace,
+        "\nlayer workspace of rows of Z: ",
+        "\nproblem: batch 2, q_heads 4, kv_heads 2, q_len 5, kv_len 9, head_dim 6, v_dim 6, ",
+        "\nengine: fused (",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        if (strstr(text, lines[i]) == NULL)
+            fail_msg("no \"%s\" in: %s", lines[i], text);
+    for (size_t size = 0; size <= needed; size++) {
+        char *exact = malloc(size + 1);
+        size_t again = 0;
+        exact[size] = '#';
+        assert_ok(attn_layer_plan_describe(plan, size > 0 ? exact : NULL, size, &again));
+        assert_int_equal(again, needed);
+        if (size > 0) {
+            assert_memory_equal(exact, text, size - 1);
+            assert_int_equal(exact[size - 1], 0);
+        }
+        assert_int_equal(exact[size], '#');
+        free(exact);
+    }
+    assert_ok(attn_layer_plan_describe(plan, cut, sizeof cut, NULL));
+    assert_refused(ATTN_ERR_NULL, "plan is NULL", attn_layer_plan_describe(NULL, text, sizeof text, &needed));
+    assert_refused(ATTN_ERR_NULL, "text is NULL with a size of 8", attn_layer_plan_describe(plan, NULL, 8, &needed));
+    attn_layer_plan_destroy(plan);
+    free_layer(t);
+}
+
 static double flops_of(const char *text, const int64_t *q_lens, const int64_t *past) {
     test_layer *t = make_layer(text);
     double flops = -1;
@@ -755,6 +802,7 @@ int main(void) {
         cmocka_unit_test(test_full_cache),
         cmocka_unit_test(test_bad_calls),
         cmocka_unit_test(test_dense_layout),
+        cmocka_unit_test(test_description),
         cmocka_unit_test(test_flops),
         cmocka_unit_test(test_flops_without_a_plan),
         cmocka_unit_test(test_initialisers),
