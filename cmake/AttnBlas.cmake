@@ -11,6 +11,7 @@ else()
 endif()
 
 set(ATTN_BLAS_KIND)
+set(ATTN_BLAS_WIDE)
 foreach(kind ${ATTN_BLAS_CANDIDATES})
   attn_find_blas(${kind} found)
   if(found_LIBRARY AND found_HEADER)
@@ -27,17 +28,33 @@ foreach(kind ${ATTN_BLAS_CANDIDATES})
            return 0;
        }"
       ATTN_BLAS_LINKS_${kind})
-    cmake_pop_check_state()
     if(ATTN_BLAS_LINKS_${kind})
+      # OpenBLAS built with INTERFACE64: its header says so. libattn hands 32-bit integers to BLAS.
+      set(CMAKE_REQUIRED_LIBRARIES)
+      check_c_source_compiles(
+        "#include <${found_HEADER}>
+         #ifdef OPENBLAS_USE64BITINT
+         #error 64-bit integers
+         #endif
+         int main(void) { return 0; }"
+        ATTN_BLAS_NARROW_${kind})
+      if(NOT ATTN_BLAS_NARROW_${kind})
+        set(ATTN_BLAS_WIDE "${found_LIBRARY} has 64-bit integers (ILP64), but libattn needs a BLAS library with 32-bit ones. ")
+        message(STATUS "BLAS: left out, ${ATTN_BLAS_WIDE}")
+        cmake_pop_check_state()
+        continue()
+      endif()
       set(ATTN_BLAS_KIND ${kind})
+      cmake_pop_check_state()
       break()
     endif()
+    cmake_pop_check_state()
   endif()
 endforeach()
 
 if(NOT ATTN_BLAS_KIND)
   list(JOIN ATTN_BLAS_CANDIDATES ", " ATTN_BLAS_TRIED)
-  message(FATAL_ERROR "No BLAS library with a CBLAS interface found (tried: ${ATTN_BLAS_TRIED}). "
+  message(FATAL_ERROR "No BLAS library with a CBLAS interface found (tried: ${ATTN_BLAS_TRIED}). ${ATTN_BLAS_WIDE}"
                       "On Debian or Ubuntu: apt-get install libopenblas-dev")
 endif()
 set(ATTN_BLAS_FILE ${found_LIBRARY})

@@ -51,6 +51,6 @@ if(ATTN_OPENMP)
   endif()
 endif()
 if(NOT MSVC)
-  list(APPEND ATTN_RUNTIME_LIBRARIES pthread m)
+  list(APPEND ATTN_RUNTIME_LIBRARIES pthread m ${CMAKE_DL_LIBS}) # dlsym() finds what BLAS and OpenMP have
 endif()
 list(REMOVE_DUPLICATES ATTN_RUNTIME_LIBRARIES)
