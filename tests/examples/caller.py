@@ -7,7 +7,14 @@ import sys
 
 EXPECTED = 4.46211715726001
 
-libattn = ctypes.CDLL(sys.argv[1])
+if len(sys.argv) != 2:
+    print("usage: caller.py PATH_OF_LIBATTN_SO", file=sys.stderr)
+    sys.exit(2)
+try:
+    libattn = ctypes.CDLL(sys.argv[1])
+except OSError as error:
+    print(f"caller.py: {error}", file=sys.stderr)
+    sys.exit(2)
 libattn.attn_last_error.restype = ctypes.c_char_p
 libattn.attn_version_string.restype = ctypes.c_char_p
 
