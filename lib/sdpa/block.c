@@ -46,7 +46,8 @@ void attn_block_begin(const attn_call *call, const attn_task *task, const attn_q
         attn_head arrays = attn_head_at(call, task, block->head0 + head);
         attn_fetch_rows(block->rows, call->plan->problem.head_dim, arrays.q + block->row0 * arrays.q_row, arrays.q_row);
     }
-    memset(block->o, 0, (size_t)(rows * call->plan->problem.v_dim) * sizeof *block->o);
+    if (!block->first_writes)
+        memset(block->o, 0, (size_t)(rows * call->plan->problem.v_dim) * sizeof *block->o);
 }
 
 /* ---- The finished block ---- */
@@ -115,6 +116,7 @@ void attn_block_complete(const attn_call *call, const attn_task *task, const att
         for (int64_t i = 0; i < block->rows; i += block->share.tile_rows) {
             attn_query_block part =
                 part_of(block, v_dim, head, i, attn_smaller(block->share.tile_rows, block->rows - i));
+            part.first_writes = false; /* what is not finite is marked in the output before the product */
             part.cleaning = suspicious(call, &part);
             if (part.cleaning)
                 over_keys(call, task, &part);

@@ -31,6 +31,7 @@ typedef struct attn_query_block {
     real *packed_queries;              /* heads x rows x head_dim, or NULL when Q is read where it is */
     real *packed_keys, *packed_values; /* of a tile */
     real *clean;                       /* a tile of values */
+    bool first_writes;                 /* the product of the first key begins the output of every row */
     bool cleaning;                     /* non-finite values are kept from rows that do not see them */
 } attn_query_block;
 
@@ -47,7 +48,7 @@ static inline __attribute__((always_inline)) void attn_fetch_rows(int64_t rows, 
 /* A block without share, heads and rows, with the workspace of one worker. */
 attn_query_block attn_block_with_workspace(const attn_call *call, int worker);
 
-/* No key seen yet. */
+/* No key seen yet. The output becomes 0 unless the first product is to write it. */
 void attn_block_begin(const attn_call *call, const attn_task *task, const attn_query_block *block);
 
 /* Takes a block, or a part of its heads and rows, over all its visible keys. */

@@ -185,10 +185,12 @@ static void tile_step(const attn_call *call, const attn_task *task, const attn_q
     if (v_dim == 0)
         return; /* only lse is wanted, and there may be no V to point at */
     fetch_share(&keys->next, tile->rows, 2 * left - tile->rows);
-    call->kernels->scale_rows(tile->rows, v_dim, o, v_dim, block->rescale + state);
+    bool first = block->first_writes && tile->key0 == 0;
+    if (!first)
+        call->kernels->scale_rows(tile->rows, v_dim, o, v_dim, block->rescale + state);
     const real *v = block->cleaning ? block->clean : keys->v + (tile->key0 - keys->begin) * keys->v_row;
     int64_t v_row = block->cleaning ? v_dim : keys->v_row;
-    attn_gemm(false, false, tile->rows, v_dim, tile->keys, 1, tile->s, tile->ld, v, v_row, 1, o, v_dim);
+    attn_gemm(false, false, tile->rows, v_dim, tile->keys, 1, tile->s, tile->ld, v, v_row, first ? 0 : 1, o, v_dim);
 }
 
 /* Rows of one head over the keys of a tile: nothing where all are hidden, in strips where some are, since a strip leaves
@@ -236,7 +238,8 @@ static void go_over_keys(const attn_call *call, const attn_task *task, const att
 }
 
 void attn_fused_task(const attn_call *call, int worker, const attn_task *task) {
-    attn_share share = attn_share_of(call->plan, &task->member);
+    const attn_member *member = &task->member;
+    attn_share share = attn_share_of(call->plan, member);
     if (share.few_queries) {
         attn_few_queries_task(call, worker, task, share);
         return;
@@ -248,6 +251,8 @@ void attn_fused_task(const attn_call *call, int worker, const attn_task *task) {
         attn_head arrays = attn_head_at(call, task, block.head0 + head);
         attn_clear_rows(call, &arrays, block.row0 + block.rows, buffer_rows - block.rows);
     }
+    /* for the member as a whole, since 0 + -0 is not -0 and blocks follow the threads */
+    block.first_writes = member->left < 0 && attn_row_keys(member, 0).end > 0;
     if (block.rows > 0)
         attn_block_run(call, task, &block, go_over_keys);
 }
