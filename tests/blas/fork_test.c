@@ -1,11 +1,10 @@
 /* In a forked child: the same bits on one thread, no hang, the caller's settings. */
 #include <pthread.h>
 #include <sched.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "blas_test.h"
+#include "child.h"
 
 /* A child of a process with threads may start some too: OpenBLAS does, for later use, when its number is set. */
 const char *__tsan_default_options(void);
@@ -13,7 +12,7 @@ __attribute__((visibility("default"))) const char *__tsan_default_options(void) 
     return "die_after_fork=0";
 }
 
-enum { BLAS_THREADS = 3, CHILD_SECONDS = 60 };
+enum { BLAS_THREADS = 3 };
 
 static call_results wanted;
 static int threads_at_start;
@@ -66,17 +65,19 @@ static int check_in_child(product_call first, product_call last) {
     return 0;
 }
 
-/* Forks and returns the child's exit code; a child that hangs is killed by its alarm. */
+/* The calls first .. last. */
+typedef struct call_range {
+    product_call first, last;
+} call_range;
+
+static int check_range(void *argument) {
+    const call_range *range = argument;
+    return check_in_child(range->first, range->last);
+}
+
 static int in_child(product_call first, product_call last) {
-    pid_t child = fork();
-    if (child == 0) {
-        alarm(CHILD_SECONDS);
-        _exit(check_in_child(first, last));
-    }
-    int status = -1;
-    if (child < 0 || waitpid(child, &status, 0) != child)
-        return -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+    call_range range = {first, last};
+    return support_in_child(check_range, &range);
 }
 
 /* ---- Tests ------------------------------------------------------------------------------------------------------- */
@@ -169,6 +170,11 @@ static void *make_one_call(void *data) {
     return NULL;
 }
 
+static int product_runs(void *argument) {
+    (void)argument;
+    return __atomic_load_n(&in_product, __ATOMIC_ACQUIRE);
+}
+
 static void test_fork_waits_for_products(void **state) {
     (void)state;
     pthread_t thread;
@@ -177,11 +183,7 @@ static void test_fork_waits_for_products(void **state) {
     assert_int_equal(pthread_create(&thread, NULL, make_one_call, &wrong), 0);
     while (!__atomic_load_n(&in_product, __ATOMIC_ACQUIRE))
         sched_yield();
-    pid_t child = fork();
-    if (child == 0)
-        _exit(__atomic_load_n(&in_product, __ATOMIC_ACQUIRE));
-    int status = -1;
-    assert_int_equal(waitpid(child, &status, 0), child);
+    int status = support_in_child(product_runs, NULL);
     assert_int_equal(pthread_join(thread, NULL), 0);
     watch_set_hook(NULL);
     assert_null(wrong);

@@ -2,8 +2,8 @@
 #include "sdpa_test.h"
 
 #include <pthread.h>
-#include <sys/wait.h>
-#include <unistd.h>
+
+#include "support/child.h"
 
 /* Every path: few queries with all heads of a group at once, more groups than fit a block, tiles in several blocks,
  * members that take different paths in one batch. */
@@ -187,27 +187,31 @@ static void test_parallel_region(void **state) {
     against_one_thread(check_parallel_region);
 }
 
+typedef struct forked_run {
+    trial *t;
+    attn_engine engine;
+    const results *one;
+} forked_run;
+
+/* 0 when the results are right. */
+static int run_in_child(void *argument) {
+    const forked_run *run = argument;
+    const results *one = run->one;
+    attn_context context = threads_context(4);
+    attn_problem problem = trial_problem(run->t, run->engine);
+    const support_data *data = &run->t->data;
+    bool right = REAL(attn_sdpa)(&context, &problem, trial_args(run->t)) == ATTN_OK &&
+                 same_bits(data->base[SUPPORT_OUT], one->copy[SUPPORT_OUT], one->count[SUPPORT_OUT]) &&
+                 same_bits(data->base[SUPPORT_LSE], one->copy[SUPPORT_LSE], one->count[SUPPORT_LSE]);
+    return !right;
+}
+
 /* In the child of a process that has used its threads. */
 static void check_forked_child(trial *t, attn_engine engine, const results *one) {
-    enum { SECONDS = 300, RIGHT = 0, WRONG = 1 };
+    forked_run run = {t, engine, one};
     trial_run(t, engine, 4);
     support_data_poison_outputs(&t->data);
-    fflush(NULL);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        alarm(SECONDS); /* libgomp waits for ever for threads that are gone */
-        attn_context context = threads_context(4);
-        attn_problem problem = trial_problem(t, engine);
-        bool right = REAL(attn_sdpa)(&context, &problem, trial_args(t)) == ATTN_OK &&
-                     same_bits(t->data.base[SUPPORT_OUT], one->copy[SUPPORT_OUT], one->count[SUPPORT_OUT]) &&
-                     same_bits(t->data.base[SUPPORT_LSE], one->copy[SUPPORT_LSE], one->count[SUPPORT_LSE]);
-        _exit(right ? RIGHT : WRONG);
-    }
-    int ending;
-    assert_int_equal(waitpid(child, &ending, 0), child);
-    assert_true(WIFEXITED(ending));
-    assert_int_equal(WEXITSTATUS(ending), RIGHT);
+    assert_int_equal(support_in_child(run_in_child, &run), 0);
 }
 
 static void test_forked_child(void **state) {

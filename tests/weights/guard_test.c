@@ -2,11 +2,10 @@
  * back on every path, the same bits, in a forked child too; a fork waits for LAPACK. */
 #include <pthread.h>
 #include <sched.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "blas/library.h"
+#include "support/child.h"
 #include "weights_test.h"
 
 enum { SIDE = 150, HEADS = 4, DIM = 16, RANK = 5, OUTPUTS = 3 };
@@ -135,10 +134,9 @@ static void *make_one_spectrum(void *data) {
 }
 
 /* A child of a process whose other thread is in LAPACK makes everything, with the bits of its parent. */
-static int in_child(const results *wanted) {
-    enum { CHILD_SECONDS = 60 };
+static int in_child(void *argument) {
+    const results *wanted = argument;
     const attn_context context = threads_context(4);
-    alarm(CHILD_SECONDS);
     if (__atomic_load_n(&in_lapack, __ATOMIC_ACQUIRE))
         return 1;
     trap_set_hook(NULL);
@@ -163,11 +161,7 @@ static void test_forks(void **state) {
     assert_int_equal(pthread_create(&thread, NULL, make_one_spectrum, &of_thread), 0);
     while (!__atomic_load_n(&in_lapack, __ATOMIC_ACQUIRE))
         sched_yield();
-    pid_t child = fork();
-    if (child == 0)
-        _exit(in_child(&wanted));
-    int status = -1;
-    assert_int_equal(waitpid(child, &status, 0), child);
+    int status = support_in_child(in_child, &wanted);
     assert_int_equal(pthread_join(thread, NULL), 0);
     trap_set_hook(look_at_threads);
     assert_int_equal(of_thread, ATTN_OK);
