@@ -1,91 +1,182 @@
 /* Kernels for products of few rows with a large matrix, which is read once: add_product and product_transposed.
  *
  * A result takes its terms in an order of its own, whatever rows and columns are computed beside it, so that its bits do
- * not depend on them.
+ * not depend on them. The first rows of x read w in the order of memory, row by row: the processor fetches ahead of that
+ * and of nothing else (2-core Zen 4, 2026-11-30: 10 GB/s four rows at a time, 30 row by row: LADDER.md). The other rows
+ * of x find w in the first-level cache.
  */
 #include "kernels/simd.h"
 
-/* Rows of x that share what was loaded of w, and rows of w at once. 2-core Sapphire Rapids, 2026-11-30: LADDER.md. With
- * 16 registers more rows of x would not fit. */
-#define ROWS (VEC_BYTES == 64 ? 4 : 2)
-#define DEPTH 4
-#define DEPTH_ALONE 8 /* for a single row of x */
+/* Rows of w that go through all rows of x before the next ones. */
+#define STRIP 16
 
-/* Rows of w at once for a single row of x. */
-#define ALONE (LANES == 16 ? 16 : 8)
+/* ---- add_product ------------------------------------------------------------------------------------------------- */
 
-#define MOST_RESULTS 16
+/* Rows of x and vectors of y that stay in registers: 24 of 32, or 12 of 16. */
+#define PANEL_ROWS 3
+#define PANEL_VECS (VEC_BYTES == 64 ? 8 : 4)
 
-/* Rows of w that are asked for before they are read, by the first rows of x: into the second-level cache, since they would
- * drive each other from the first. */
-#define AHEAD 16
-#define ASK_FOR(address) __builtin_prefetch(address, 0, 2)
+/* Asks for a row of w. */
+INLINE void fetch_row(int64_t cols, const real *w) {
+    enum { LINE = 64 / sizeof(real) };
+    for (int64_t j = 0; j < cols; j += LINE)
+        __builtin_prefetch(w + j);
+}
 
-/* y[r][j] += sum of x[r][c] w[c][j] over `depth` rows of w; rows and depth are constants at every call. */
-INLINE void product_step(int rows, int depth, bool fetch, int64_t cols, const real *const *x, int64_t c, const real *w,
-                         int64_t ld, real *const *y) {
-    vec factor[ROWS][DEPTH_ALONE];
-    real *row[ROWS];
-    for (int r = 0; r < rows; r++) {
-        row[r] = y[r];
-        for (int d = 0; d < depth; d++)
-            factor[r][d] = vec_all(x[r][c + d]);
-    }
-    int64_t j = 0;
-    for (; j + LANES <= cols; j += LANES) {
-        vec loaded[DEPTH_ALONE];
-        for (int d = 0; d < depth; d++) {
-            loaded[d] = vec_load(w + d * ld + j);
-            if (fetch)
-                ASK_FOR(w + (d + AHEAD) * ld + j);
-        }
-        for (int r = 0; r < rows; r++) {
-            vec sum = vec_load(row[r] + j);
-            for (int d = 0; d < depth; d++)
-                sum = vec_fma(factor[r][d], loaded[d], sum);
-            vec_store(row[r] + j, sum);
-        }
-    }
-    if (j == cols)
-        return;
-    for (int r = 0; r < rows; r++) {
-        vec sum = vec_load_part(row[r] + j, cols - j, 0);
-        for (int d = 0; d < depth; d++)
-            sum = vec_fma(factor[r][d], vec_load_part(w + d * ld + j, cols - j, 0), sum);
-        vec_store_part(row[r] + j, cols - j, sum);
+/* One row of w. */
+INLINE void panel_row(int rows, int vecs, int64_t part, int64_t fetched, const real *const *factor, int64_t d,
+                      const real *w, int64_t ld, int64_t j, vec (*sum)[PANEL_VECS]) {
+    const real *row = w + d * ld;
+    if (fetched > 0)
+        fetch_row(fetched, row + STRIP * ld);
+#pragma GCC unroll 8
+    for (int v = 0; v < vecs; v++) {
+        vec loaded = part == 0 ? vec_load(row + j + v * LANES) : vec_load_part(row + j, part, 0);
+        if (rows > 1)
+            loaded = vec_kept(loaded);
+#pragma GCC unroll 3
+        for (int r = 0; r < rows; r++)
+            sum[r][v] = vec_fma(vec_all(factor[r][d]), loaded, sum[r][v]);
     }
 }
 
-/* One step for all rows; `w` stays in the first-level cache meanwhile. */
-INLINE void product_steps(int depth, int64_t rows, int64_t cols, const real *const *x, int64_t c, const real *w,
-                          int64_t ld, real *const *y) {
-    int64_t r = 0;
-    for (; r + ROWS <= rows; r += ROWS)
-        product_step(ROWS, depth, r == 0, cols, x + r, c, w, ld, y + r);
-    for (; r < rows; r++)
-        product_step(1, depth, r == 0, cols, x + r, c, w, ld, y + r);
+/* y[r][j] += sum of x[r][c] w[c][j] over `depth` rows of w for `vecs` vectors of columns, the last of them of `part`
+ * columns only; rows, vecs and whether there is a part are constants at every call. A single row of x is so fast that the
+ * processor's guesses do harm (15 GB/s from memory in place of 28), unless each load stands apart. */
+INLINE void product_panel(int rows, int vecs, int64_t part, int64_t depth, int64_t fetched, const real *const *x,
+                          int64_t c, const real *w, int64_t ld, real *const *y, int64_t j) {
+    vec sum[PANEL_ROWS][PANEL_VECS];
+    const real *factor[PANEL_ROWS];
+#pragma GCC unroll 3
+    for (int r = 0; r < rows; r++) {
+        factor[r] = x[r] + c;
+#pragma GCC unroll 8
+        for (int v = 0; v < vecs; v++)
+            sum[r][v] = part == 0 ? vec_load(y[r] + j + v * LANES) : vec_load_part(y[r] + j, part, 0);
+    }
+    if (rows == 1 && depth == STRIP) {
+#pragma GCC unroll 16
+        for (int64_t d = 0; d < STRIP; d++)
+            panel_row(rows, vecs, part, fetched, factor, d, w, ld, j, sum);
+    } else
+        for (int64_t d = 0; d < depth; d++)
+            panel_row(rows, vecs, part, fetched, factor, d, w, ld, j, sum);
+#pragma GCC unroll 3
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+        for (int v = 0; v < vecs; v++) {
+            if (part == 0)
+                vec_store(y[r] + j + v * LANES, sum[r][v]);
+            else
+                vec_store_part(y[r] + j, part, sum[r][v]);
+        }
+}
+
+/* All columns of some rows of y. Where they take more than one panel w is not read in order, and what comes next is
+ * asked for. */
+INLINE void product_strip(int rows, int64_t cols, int64_t depth, bool first, const real *const *x, int64_t c,
+                          const real *w, int64_t ld, real *const *y) {
+    int64_t j = 0, fetched = first && cols > PANEL_VECS * LANES ? cols : 0;
+    for (; j + PANEL_VECS * LANES <= cols; j += PANEL_VECS * LANES, fetched = 0)
+        product_panel(rows, PANEL_VECS, 0, depth, fetched, x, c, w, ld, y, j);
+#if VEC_BYTES == 64
+    if (j + 4 * LANES <= cols) {
+        product_panel(rows, 4, 0, depth, 0, x, c, w, ld, y, j);
+        j += 4 * LANES;
+    }
+#endif
+    if (j + 2 * LANES <= cols) {
+        product_panel(rows, 2, 0, depth, 0, x, c, w, ld, y, j);
+        j += 2 * LANES;
+    }
+    if (j + LANES <= cols) {
+        product_panel(rows, 1, 0, depth, 0, x, c, w, ld, y, j);
+        j += LANES;
+    }
+    if (j < cols)
+        product_panel(rows, 1, cols - j, depth, 0, x, c, w, ld, y, j);
 }
 
 void KERNEL(add_product)(int64_t rows, int64_t cols, int64_t k, const real *const *x, const real *w, int64_t ld,
                          real *const *y) {
-    int64_t c = 0;
-    for (; rows < ROWS && c + DEPTH_ALONE <= k; c += DEPTH_ALONE)
-        for (int64_t r = 0; r < rows; r++)
-            product_step(1, DEPTH_ALONE, r == 0, cols, x + r, c, w + c * ld, ld, y + r);
-    for (; c + DEPTH <= k; c += DEPTH)
-        product_steps(DEPTH, rows, cols, x, c, w + c * ld, ld, y);
-    for (; c < k; c++)
-        product_steps(1, rows, cols, x, c, w + c * ld, ld, y);
+    for (int64_t c = 0; c < k; c += STRIP) {
+        int64_t depth = k - c < STRIP ? k - c : STRIP, r = 0;
+        const real *strip = w + c * ld;
+        for (; r + 3 <= rows; r += 3)
+            product_strip(3, cols, depth, r == 0, x + r, c, strip, ld, y + r);
+        if (rows - r == 2)
+            product_strip(2, cols, depth, r == 0, x + r, c, strip, ld, y + r);
+        else if (rows - r == 1)
+            product_strip(1, cols, depth, r == 0, x + r, c, strip, ld, y + r);
+    }
 }
 
-/* rows x cols results at column j; rows and cols are constants at every call. The sums across lanes are made for LANES
- * results at a time. */
-INLINE void transposed_block(int rows, int cols, bool fetch, int64_t k, real scale, const real *const *x, const real *w,
-                             int64_t ld, real *const *y, int64_t j) {
+/* ---- product_transposed ------------------------------------------------------------------------------------------ */
+
+/* Rows of x that share what was loaded of w, and rows of w at once where order does not matter. With 16 registers more
+ * would not fit. */
+#define ROWS (VEC_BYTES == 64 ? 4 : 2)
+#define DEPTH 4
+
+/* Rows of x that read w in order. */
+#define FIRST_ROWS 4
+
+#define MOST_RESULTS 16
+
+/* rows x cols results at column j from their sums, which are made across lanes for LANES results at a time. */
+INLINE void store_results(int rows, int cols, real scale, vec *sum, real *const *y, int64_t j) {
+    int results = rows * cols, padded = (results + LANES - 1) / LANES * LANES;
+#pragma GCC unroll 16
+    for (int i = results; i < padded; i++)
+        sum[i] = vec_all(0);
+    real result[MOST_RESULTS + LANES];
+    for (int i = 0; i < padded; i += LANES)
+        vec_store(result + i, scale * vec_sum_of_each(sum + i));
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 16
+        for (int d = 0; d < cols; d++)
+            y[r][j + d] = result[r * cols + d];
+}
+
+/* rows x cols results at column j, w row by row; rows and cols are constants at every call. */
+INLINE void transposed_in_order(int rows, int cols, int64_t k, real scale, const real *const *x, const real *w,
+                                int64_t ld, real *const *y, int64_t j) {
+    vec sum[MOST_RESULTS + LANES];
+    const real *row[FIRST_ROWS];
+    for (int r = 0; r < rows; r++)
+        row[r] = x[r];
+    for (int d = 0; d < cols; d++) {
+        vec of_row[FIRST_ROWS];
+        for (int r = 0; r < rows; r++)
+            of_row[r] = vec_all(0);
+        int64_t c = 0;
+        const real *wr = w + d * ld;
+#pragma GCC unroll 8
+        for (; c + LANES <= k; c += LANES) {
+            vec loaded = vec_load(wr + c);
+            if (rows > 1)
+                loaded = vec_kept(loaded);
+            for (int r = 0; r < rows; r++)
+                of_row[r] = vec_fma(vec_load(row[r] + c), loaded, of_row[r]);
+        }
+        for (int r = 0; r < rows; r++) {
+            if (c < k)
+                of_row[r] =
+                    vec_fma(vec_load_part(row[r] + c, k - c, 0), vec_load_part(w + d * ld + c, k - c, 0), of_row[r]);
+            sum[r * cols + d] = of_row[r];
+        }
+    }
+    store_results(rows, cols, scale, sum, y, j);
+}
+
+/* The same, several rows of w at a time. */
+INLINE void transposed_block(int rows, int cols, int64_t k, real scale, const real *const *x, const real *w, int64_t ld,
+                             real *const *y, int64_t j) {
     vec sum[MOST_RESULTS + LANES];
     const real *row[ROWS];
-    int results = rows * cols, padded = (results + LANES - 1) / LANES * LANES;
-    for (int i = 0; i < padded; i++)
+#pragma GCC unroll 16
+    for (int i = 0; i < rows * cols; i++)
         sum[i] = vec_all(0);
     for (int r = 0; r < rows; r++)
         row[r] = x[r];
@@ -94,40 +185,65 @@ INLINE void transposed_block(int rows, int cols, bool fetch, int64_t k, real sca
         vec factor[ROWS];
         for (int r = 0; r < rows; r++)
             factor[r] = vec_load(row[r] + c);
+#pragma GCC unroll 16
         for (int d = 0; d < cols; d++) {
             vec loaded = vec_load(w + d * ld + c);
-            if (fetch)
-                ASK_FOR(w + (d + AHEAD) * ld + c);
+#pragma GCC unroll 4
             for (int r = 0; r < rows; r++)
                 sum[r * cols + d] = vec_fma(factor[r], loaded, sum[r * cols + d]);
         }
     }
+#pragma GCC unroll 4
     for (int r = 0; r < rows && c < k; r++) {
         vec factor = vec_load_part(row[r] + c, k - c, 0);
+#pragma GCC unroll 16
         for (int d = 0; d < cols; d++)
             sum[r * cols + d] = vec_fma(factor, vec_load_part(w + d * ld + c, k - c, 0), sum[r * cols + d]);
     }
-    real result[MOST_RESULTS + LANES];
-    for (int i = 0; i < padded; i += LANES)
-        vec_store(result + i, scale * vec_sum_of_each(sum + i));
-    for (int r = 0; r < rows; r++)
-        for (int d = 0; d < cols; d++)
-            y[r][j + d] = result[r * cols + d];
+    store_results(rows, cols, scale, sum, y, j);
 }
 
-void KERNEL(product_transposed)(int64_t rows, int64_t cols, int64_t k, real scale, const real *const *x, const real *w,
-                                int64_t ld, real *const *y) {
+/* The first rows of x over a strip of w; returns how many they are. */
+INLINE int64_t transposed_first(int64_t rows, int64_t k, real scale, const real *const *x, const real *w, int64_t ld,
+                                real *const *y, int64_t j) {
+    if (rows == 1) {
+        transposed_in_order(1, STRIP, k, scale, x, w, ld, y, j);
+        return 1;
+    }
+    if (rows < FIRST_ROWS) {
+        for (int d = 0; d < STRIP; d += 8)
+            transposed_in_order(2, 8, k, scale, x, w + d * ld, ld, y, j + d);
+        return 2;
+    }
+    for (int d = 0; d < STRIP; d += DEPTH)
+        transposed_in_order(FIRST_ROWS, DEPTH, k, scale, x, w + d * ld, ld, y, j + d);
+    return FIRST_ROWS;
+}
+
+INLINE void transposed_rows(int64_t rows, int64_t cols, int64_t k, real scale, const real *const *x, const real *w,
+                            int64_t ld, real *const *y) {
     int64_t j = 0;
-    for (; j + ALONE <= cols; j += ALONE) {
+    for (; j + STRIP <= cols && rows > 0; j += STRIP) {
         const real *strip = w + j * ld;
-        int64_t r = 0;
+        int64_t r = transposed_first(rows, k, scale, x, strip, ld, y, j);
         for (; r + ROWS <= rows; r += ROWS)
-            for (int d = 0; d < ALONE; d += DEPTH)
-                transposed_block(ROWS, DEPTH, r == 0, k, scale, x + r, strip + d * ld, ld, y + r, j + d);
+            for (int d = 0; d < STRIP; d += DEPTH)
+                transposed_block(ROWS, DEPTH, k, scale, x + r, strip + d * ld, ld, y + r, j + d);
         for (; r < rows; r++)
-            transposed_block(1, ALONE, r == 0, k, scale, x + r, strip, ld, y + r, j);
+            transposed_in_order(1, STRIP, k, scale, x + r, strip, ld, y + r, j);
     }
     for (; j < cols; j++)
         for (int64_t r = 0; r < rows; r++)
-            transposed_block(1, 1, false, k, scale, x + r, w + j * ld, ld, y + r, j);
+            transposed_in_order(1, 1, k, scale, x + r, w + j * ld, ld, y + r, j);
+}
+
+/* Loops of a known length for the head sizes of most models: a fifth faster where the cache holds w. */
+void KERNEL(product_transposed)(int64_t rows, int64_t cols, int64_t k, real scale, const real *const *x, const real *w,
+                                int64_t ld, real *const *y) {
+    if (k == 128)
+        transposed_rows(rows, cols, 128, scale, x, w, ld, y);
+    else if (k == 64)
+        transposed_rows(rows, cols, 64, scale, x, w, ld, y);
+    else
+        transposed_rows(rows, cols, k, scale, x, w, ld, y);
 }

@@ -108,6 +108,16 @@ INLINE void vec_store(real *p, vec v) {
     *(vec_in_memory *)p = v;
 }
 
+/* v, kept in a register: gcc 12 may load it again for each use otherwise. */
+INLINE vec vec_kept(vec v) {
+#if defined(ATTN_KERNEL_ISA_AVX512)
+    __asm__("" : "+v"(v));
+#elif defined(ATTN_KERNEL_ISA_AVX2)
+    __asm__("" : "+x"(v));
+#endif
+    return v;
+}
+
 /* a * b + c, fused on every instruction set but generic. */
 INLINE vec vec_fma(vec a, vec b, vec c) {
 #if defined(ATTN_KERNEL_ISA_AVX2) || defined(ATTN_KERNEL_ISA_AVX512)
