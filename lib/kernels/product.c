@@ -1,11 +1,19 @@
 /* Kernels for products of few rows with a large matrix, which is read once: add_product and product_transposed.
  *
  * A result takes its terms in an order of its own, whatever rows and columns are computed beside it, so that its bits do
- * not depend on them. The first rows of x read w in the order of memory, row by row: the processor fetches ahead of that
- * and of nothing else (2-core Zen 4, 2026-11-30: 10 GB/s four rows at a time, 30 row by row: LADDER.md). The other rows
- * of x find w in the first-level cache.
+ * not depend on them. The first rows of x read w in the order of memory, row by row, if its rows are short: the processor
+ * fetches ahead of that and of nothing else (2-core Zen 4, 2026-11-30: 10 GB/s four rows at a time, 30 row by row:
+ * LADDER.md). The other rows of x find w in the first-level cache. Long rows are read four at a time, and what comes next
+ * is asked for.
  */
 #include "kernels/simd.h"
+
+/* Rows of x that share what was loaded of w, and rows of w at once. With 16 registers more would not fit. */
+#define ROWS (VEC_BYTES == 64 ? 4 : 2)
+#define DEPTH 4
+
+/* Rows of w that are asked for before they are read, by the first rows of x. */
+#define AHEAD 16
 
 /* Rows of w that go through all rows of x before the next ones. */
 #define STRIP 16
@@ -97,9 +105,62 @@ INLINE void product_strip(int rows, int64_t cols, int64_t depth, bool first, con
         product_panel(rows, 1, cols - j, depth, 0, x, c, w, ld, y, j);
 }
 
+/* Wide matrices: y[r][j] += sum of x[r][c] w[c][j] over `depth` rows of w; rows and depth are constants at every call. */
+INLINE void product_step(int rows, int depth, bool fetch, int64_t cols, const real *const *x, int64_t c, const real *w,
+                         int64_t ld, real *const *y) {
+    vec factor[ROWS][DEPTH];
+    real *row[ROWS];
+    for (int r = 0; r < rows; r++) {
+        row[r] = y[r];
+        for (int d = 0; d < depth; d++)
+            factor[r][d] = vec_all(x[r][c + d]);
+    }
+    int64_t j = 0;
+    for (; j + LANES <= cols; j += LANES) {
+        vec loaded[DEPTH];
+        for (int d = 0; d < depth; d++) {
+            loaded[d] = vec_load(w + d * ld + j);
+            if (fetch)
+                __builtin_prefetch(w + (d + AHEAD) * ld + j);
+        }
+        for (int r = 0; r < rows; r++) {
+            vec sum = vec_load(row[r] + j);
+            for (int d = 0; d < depth; d++)
+                sum = vec_fma(factor[r][d], loaded[d], sum);
+            vec_store(row[r] + j, sum);
+        }
+    }
+    if (j == cols)
+        return;
+    for (int r = 0; r < rows; r++) {
+        vec sum = vec_load_part(row[r] + j, cols - j, 0);
+        for (int d = 0; d < depth; d++)
+            sum = vec_fma(factor[r][d], vec_load_part(w + d * ld + j, cols - j, 0), sum);
+        vec_store_part(row[r] + j, cols - j, sum);
+    }
+}
+
+/* One step for all rows of x; `w` stays in the first-level cache meanwhile. */
+INLINE void product_steps(int depth, int64_t rows, int64_t cols, const real *const *x, int64_t c, const real *w,
+                          int64_t ld, real *const *y) {
+    int64_t r = 0;
+    for (; r + ROWS <= rows; r += ROWS)
+        product_step(ROWS, depth, r == 0, cols, x + r, c, w, ld, y + r);
+    for (; r < rows; r++)
+        product_step(1, depth, r == 0, cols, x + r, c, w, ld, y + r);
+}
+
+/* Columns from which a matrix is wide. */
+#define WIDE (4 * PANEL_VECS * LANES)
+
 void KERNEL(add_product)(int64_t rows, int64_t cols, int64_t k, const real *const *x, const real *w, int64_t ld,
                          real *const *y) {
-    for (int64_t c = 0; c < k; c += STRIP) {
+    int64_t c = 0;
+    for (; cols > WIDE && c + DEPTH <= k; c += DEPTH)
+        product_steps(DEPTH, rows, cols, x, c, w + c * ld, ld, y);
+    for (; cols > WIDE && c < k; c++)
+        product_steps(1, rows, cols, x, c, w + c * ld, ld, y);
+    for (; c < k; c += STRIP) {
         int64_t depth = k - c < STRIP ? k - c : STRIP, r = 0;
         const real *strip = w + c * ld;
         for (; r + 3 <= rows; r += 3)
@@ -113,13 +174,9 @@ void KERNEL(add_product)(int64_t rows, int64_t cols, int64_t k, const real *cons
 
 /* ---- product_transposed ------------------------------------------------------------------------------------------ */
 
-/* Rows of x that share what was loaded of w, and rows of w at once where order does not matter. With 16 registers more
- * would not fit. */
-#define ROWS (VEC_BYTES == 64 ? 4 : 2)
-#define DEPTH 4
-
-/* Rows of x that read w in order. */
+/* Rows of x that read w in order, and the most columns, so that these rows stay in the first-level cache. */
 #define FIRST_ROWS 4
+#define IN_ORDER 512
 
 #define MOST_RESULTS 16
 
@@ -171,8 +228,8 @@ INLINE void transposed_in_order(int rows, int cols, int64_t k, real scale, const
 }
 
 /* The same, several rows of w at a time. */
-INLINE void transposed_block(int rows, int cols, int64_t k, real scale, const real *const *x, const real *w, int64_t ld,
-                             real *const *y, int64_t j) {
+INLINE void transposed_block(int rows, int cols, bool fetch, int64_t k, real scale, const real *const *x, const real *w,
+                             int64_t ld, real *const *y, int64_t j) {
     vec sum[MOST_RESULTS + LANES];
     const real *row[ROWS];
 #pragma GCC unroll 16
@@ -188,6 +245,8 @@ INLINE void transposed_block(int rows, int cols, int64_t k, real scale, const re
 #pragma GCC unroll 16
         for (int d = 0; d < cols; d++) {
             vec loaded = vec_load(w + d * ld + c);
+            if (fetch)
+                __builtin_prefetch(w + (d + AHEAD) * ld + c);
 #pragma GCC unroll 4
             for (int r = 0; r < rows; r++)
                 sum[r * cols + d] = vec_fma(factor[r], loaded, sum[r * cols + d]);
@@ -210,6 +269,14 @@ INLINE int64_t transposed_first(int64_t rows, int64_t k, real scale, const real 
         transposed_in_order(1, STRIP, k, scale, x, w, ld, y, j);
         return 1;
     }
+    if (k > IN_ORDER) {
+        for (int d = 0; d < STRIP; d += DEPTH)
+            if (rows < ROWS)
+                transposed_block(2, DEPTH, true, k, scale, x, w + d * ld, ld, y, j + d);
+            else
+                transposed_block(ROWS, DEPTH, true, k, scale, x, w + d * ld, ld, y, j + d);
+        return rows < ROWS ? 2 : ROWS;
+    }
     if (rows < FIRST_ROWS) {
         for (int d = 0; d < STRIP; d += 8)
             transposed_in_order(2, 8, k, scale, x, w + d * ld, ld, y, j + d);
@@ -228,7 +295,7 @@ INLINE void transposed_rows(int64_t rows, int64_t cols, int64_t k, real scale, c
         int64_t r = transposed_first(rows, k, scale, x, strip, ld, y, j);
         for (; r + ROWS <= rows; r += ROWS)
             for (int d = 0; d < STRIP; d += DEPTH)
-                transposed_block(ROWS, DEPTH, k, scale, x + r, strip + d * ld, ld, y + r, j + d);
+                transposed_block(ROWS, DEPTH, false, k, scale, x + r, strip + d * ld, ld, y + r, j + d);
         for (; r < rows; r++)
             transposed_in_order(1, STRIP, k, scale, x + r, strip, ld, y + r, j);
     }
