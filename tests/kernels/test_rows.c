@@ -36,11 +36,19 @@ static void scatter(int64_t n, int64_t step, real *base, const real **x, real **
     }
 }
 
+/* Widths of the products: all small ones, then those that have loops of their own, each with several rows. */
+static const int64_t widths[] = {64, 128, 517, 1030};
+enum { WIDTHS = LONGEST + 1 + sizeof widths / sizeof *widths };
+
+static int64_t width_of(int64_t n) {
+    return n <= LONGEST ? n : widths[n - LONGEST - 1];
+}
+
 static void test_add_product(void **state) {
     const REAL(attn_kernels) *kernels = kernels_under_test(state);
     bool fused = *(const attn_isa *)*state != ATTN_ISA_GENERIC;
-    for (int64_t cols = 0; cols <= LONGEST; cols++) {
-        int64_t rows = cols % 7, k = cols * 5 % 23, ld = cols + cols % 3;
+    for (int64_t n = 0; n < WIDTHS; n++) {
+        int64_t cols = width_of(n), rows = n <= LONGEST ? n % 7 : 5, k = n * 5 % 23, ld = cols + n % 3;
         const real *x[7];
         real *y[7], *from = normals(rows * k, 1, 1, 0), *w = matrix(k, cols, ld, (uint64_t)cols + 2);
         real *to = normals(rows * cols, 3, 1, 0), *before = copied(to, rows * cols);
@@ -63,8 +71,8 @@ static void test_add_product(void **state) {
 
 static void test_product_transposed(void **state) {
     const REAL(attn_kernels) *kernels = kernels_under_test(state);
-    for (int64_t k = 0; k <= LONGEST; k++) {
-        int64_t rows = k % 7, cols = k * 5 % 41, ld = k + k % 3;
+    for (int64_t n = 0; n < WIDTHS; n++) {
+        int64_t k = width_of(n), rows = n <= LONGEST ? n % 7 : 5, cols = n <= LONGEST ? n * 5 % 41 : 37, ld = k + n % 3;
         real scale = (real)-0.37;
         const real *x[7];
         real *y[7], *from = normals(rows * k, 1, 1, 0), *w = matrix(cols, k, ld, (uint64_t)k + 2);
