@@ -148,15 +148,32 @@ static void shared_chunk(const attn_call *call, const attn_task *task, attn_quer
     attn_block_complete(call, task, block, over_keys);
 }
 
+/* The smallest members: even preparing a block would take longer than naive's loops. */
+static void tiny_heads(const attn_call *call, int worker, const attn_task *task, int64_t head0, int64_t heads) {
+    const attn_plan *plan = call->plan;
+    int64_t *keys = attn_ledger_grant(&plan->ledger, call->workspace, plan->pieces.keys, worker);
+    real *s = attn_ledger_grant(&plan->ledger, call->workspace, plan->pieces.scores, worker);
+    for (int64_t head = head0; head < head0 + heads; head++)
+        attn_naive_rows(call, task, head, 0, task->member.q_rows, keys, s);
+}
+
 /* A share is a few query heads with all rows, and one of their chunks where the plan shares those out. */
 void attn_few_queries_task(const attn_call *call, int worker, const attn_task *task, attn_share share) {
     const attn_plan *plan = call->plan;
     const attn_member *member = &task->member;
-    int64_t group = attn_group(call);
-    int64_t part = task->share / plan->chunks, n = task->share % plan->chunks;
+    int64_t group = attn_group(call), part = task->share, n = 0;
+    if (plan->chunks > 1) {
+        part = task->share / plan->chunks;
+        n = task->share % plan->chunks;
+    }
     int64_t head0 = part * share.heads;
     if (head0 >= group)
         return;
+    if (share.tiny) {
+        if (n == 0)
+            tiny_heads(call, worker, task, task->kv_head * group + head0, attn_smaller(share.heads, group - head0));
+        return;
+    }
     attn_query_block block = attn_block_with_workspace(call, worker);
     block.share = share;
     block.heads = attn_smaller(share.heads, group - head0);
@@ -164,17 +181,14 @@ void attn_few_queries_task(const attn_call *call, int worker, const attn_task *t
     block.rows = member->q_len;
     for (int64_t head = block.head0; n == 0 && head < block.head0 + block.heads; head++) {
         attn_head arrays = attn_head_at(call, task, head);
-        if (!share.tiny)
-            attn_clear_rows(call, &arrays, member->q_len, member->q_rows - member->q_len);
-        else
-            attn_naive_rows(call, task, head, 0, member->q_rows,
-                            attn_ledger_grant(&plan->ledger, call->workspace, plan->pieces.keys, worker), block.s);
+        attn_clear_rows(call, &arrays, member->q_len, member->q_rows - member->q_len);
     }
-    if (share.tiny || block.rows == 0)
+    if (block.rows == 0)
         return;
-    int64_t parts = plan->tasks_per_head / plan->chunks;
-    if (plan->chunks > 1)
-        shared_chunk(call, task, &block, (task->b * plan->problem.kv_heads + task->kv_head) * parts + part, n);
-    else
+    if (plan->chunks == 1) {
         attn_block_run(call, task, &block, over_keys);
+        return;
+    }
+    int64_t parts = plan->tasks_per_head / plan->chunks;
+    shared_chunk(call, task, &block, (task->b * plan->problem.kv_heads + task->kv_head) * parts + part, n);
 }

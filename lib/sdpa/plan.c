@@ -62,7 +62,7 @@ attn_share attn_share_of(const attn_plan *plan, const attn_member *member) {
     int64_t pairs = attn_mul_saturated(member->q_len, member->kv_len);
     share.tiny =
         share.few_queries && attn_mul_saturated(pairs, attn_larger(attn_larger(p->head_dim, p->v_dim), 1)) <= TINY;
-    if (share.few_queries) {
+    if (share.few_queries && !share.tiny) { /* divisions are a fifth of a tiny member's time */
         int64_t room = share.heads * attn_smaller(share.rows, plan->problem.q_len);
         share.rows = share.tile_rows = attn_larger(member->q_len, 1);
         share.tile_keys = few_chunk(plan, member->q_len);
