@@ -11,9 +11,12 @@
 /* Rows of x that share what was loaded of w, and rows of w at once. With 16 registers more would not fit. */
 #define ROWS (VEC_BYTES == 64 ? 4 : 2)
 #define DEPTH 4
+#define DEPTH_ALONE 8 /* for a single row of x, of a wide matrix */
 
-/* Rows of w that are asked for before they are read, by the first rows of x. */
+/* Rows of w that are asked for before they are read, by the first rows of x: into the second-level cache, since they would
+ * drive each other from the first. */
 #define AHEAD 16
+#define ASK_FOR(address) __builtin_prefetch(address, 0, 2)
 
 /* Rows of w that go through all rows of x before the next ones. */
 #define STRIP 16
@@ -108,7 +111,7 @@ INLINE void product_strip(int rows, int64_t cols, int64_t depth, bool first, con
 /* Wide matrices: y[r][j] += sum of x[r][c] w[c][j] over `depth` rows of w; rows and depth are constants at every call. */
 INLINE void product_step(int rows, int depth, bool fetch, int64_t cols, const real *const *x, int64_t c, const real *w,
                          int64_t ld, real *const *y) {
-    vec factor[ROWS][DEPTH];
+    vec factor[ROWS][DEPTH_ALONE];
     real *row[ROWS];
     for (int r = 0; r < rows; r++) {
         row[r] = y[r];
@@ -117,11 +120,11 @@ INLINE void product_step(int rows, int depth, bool fetch, int64_t cols, const re
     }
     int64_t j = 0;
     for (; j + LANES <= cols; j += LANES) {
-        vec loaded[DEPTH];
+        vec loaded[DEPTH_ALONE];
         for (int d = 0; d < depth; d++) {
             loaded[d] = vec_load(w + d * ld + j);
             if (fetch)
-                __builtin_prefetch(w + (d + AHEAD) * ld + j);
+                ASK_FOR(w + (d + AHEAD) * ld + j);
         }
         for (int r = 0; r < rows; r++) {
             vec sum = vec_load(row[r] + j);
@@ -156,6 +159,9 @@ INLINE void product_steps(int depth, int64_t rows, int64_t cols, const real *con
 void KERNEL(add_product)(int64_t rows, int64_t cols, int64_t k, const real *const *x, const real *w, int64_t ld,
                          real *const *y) {
     int64_t c = 0;
+    for (; cols > WIDE && rows < ROWS && c + DEPTH_ALONE <= k; c += DEPTH_ALONE)
+        for (int64_t r = 0; r < rows; r++)
+            product_step(1, DEPTH_ALONE, r == 0, cols, x + r, c, w + c * ld, ld, y + r);
     for (; cols > WIDE && c + DEPTH <= k; c += DEPTH)
         product_steps(DEPTH, rows, cols, x, c, w + c * ld, ld, y);
     for (; cols > WIDE && c < k; c++)
@@ -246,7 +252,7 @@ INLINE void transposed_block(int rows, int cols, bool fetch, int64_t k, real sca
         for (int d = 0; d < cols; d++) {
             vec loaded = vec_load(w + d * ld + c);
             if (fetch)
-                __builtin_prefetch(w + (d + AHEAD) * ld + c);
+                ASK_FOR(w + (d + AHEAD) * ld + c);
 #pragma GCC unroll 4
             for (int r = 0; r < rows; r++)
                 sum[r * cols + d] = vec_fma(factor[r], loaded, sum[r * cols + d]);
