@@ -13,11 +13,13 @@
 typedef float real;
 #define REAL(name) name##_f32
 #define REAL_MAX FLT_MAX
+#define REAL_EPSILON FLT_EPSILON
 #define REAL_DTYPE ATTN_F32
 #elif ATTN_REAL_BITS == 64
 typedef double real;
 #define REAL(name) name##_f64
 #define REAL_MAX DBL_MAX
+#define REAL_EPSILON DBL_EPSILON
 #define REAL_DTYPE ATTN_F64
 #else
 #error "ATTN_REAL_BITS must be 32 or 64"

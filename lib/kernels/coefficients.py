@@ -96,24 +96,19 @@ def show_polynomial(name, coefficients, error, bits):
         show(f"{name}{k}", c, bits)
 
 
-def show_exponential_polynomial(name, count, weight, bits):
-    """The q of e^r = 1 + r + r^2 q(r), r between -ln2/2 and ln2/2."""
-    # The reduced argument leaves the interval a little, because n is the rounding of a rounded product.
-    half = mpmath.ln(2) / 2 + mpf(2) ** -16
-    powers = list(range(2, 2 + count))
-    q, error = fit_rounded(lambda r: mpmath.exp(r) - 1 - r, weight, powers, (-half, half), bits)
-    show_polynomial(name, q, error, bits)
-
-
 def exponential(bits, exponent_bits, count, smallest_exponent, largest):
     """exp(x) = 2^n (1 + r + r^2 q(r)), r = x - n ln2 with ln2 = HI + LO, n HI exact for every n that occurs."""
     ln2 = mpmath.ln(2)
+    # The reduced argument leaves the interval a little, because n is the rounding of a rounded product.
+    half = ln2 / 2 + mpf(2) ** -16
+    powers = list(range(2, 2 + count))
+    q, error = fit_rounded(lambda r: mpmath.exp(r) - 1 - r, lambda r: mpmath.exp(-r), powers, (-half, half), bits)
     print(f"\n/* exp, {'float' if bits == 24 else 'double'} */")
     show("EXP_LOG2E", rounded(1 / ln2, bits), bits)
     high = truncated(ln2, bits - exponent_bits)
     show("EXP_LN2_HI", high, bits)
     show("EXP_LN2_LO", rounded(ln2 - high, bits), bits)
-    show_exponential_polynomial("EXP_Q", count, lambda r: mpmath.exp(-r), bits)
+    show_polynomial("EXP_Q", q, error, bits)
     if bits == 24:
         show("EXP_LN2", rounded(ln2, bits), bits)
     show("EXP_LOWEST", -truncated(-smallest_exponent * ln2, bits), bits)
@@ -121,9 +116,15 @@ def exponential(bits, exponent_bits, count, smallest_exponent, largest):
 
 
 def hyperbolic_tangent(bits, count):
-    """tanh, from e^r - 1 = r + r^2 q(r) with a small error relative to r."""
+    """tanh x = x + x^3 c(x^2) for 0 <= x < 0.7, and where (e^2x - 1) / (e^2x + 1) must be replaced by 1."""
+    powers = [3 + 2 * k for k in range(count)]
+    c, error = fit_rounded(
+        lambda x: mpmath.tanh(x) - x, lambda x: 1 / mpmath.tanh(x), powers, (mpf(0), mpf("0.7")), bits
+    )
     print(f"\n/* tanh, {'float' if bits == 24 else 'double'} */")
-    show_exponential_polynomial("TANH_Q", count, lambda r: 1 / abs(r), bits)
+    show_polynomial("TANH_C", c, error, bits)
+    show("TANH_LARGEST", truncated(mpmath.ln(mpf(2) ** (bits + 1) - 1) / 2, 10), bits)
+    show("TANH_ONE_ABOVE", truncated(mpmath.atanh(1 - mpf(2) ** (-bits - 1)), bits) , bits)
 
 
 def circular(label, sine_count, cosine_count):
@@ -156,7 +157,7 @@ def quadrant():
 exponential(24, 8, 5, -126, (2 - mpf(2) ** -23) * mpf(2) ** 127)
 exponential(53, 11, 10, -1022, (2 - mpf(2) ** -52) * mpf(2) ** 1023)
 hyperbolic_tangent(24, 6)
-hyperbolic_tangent(53, 11)
+hyperbolic_tangent(53, 12)
 quadrant()
 circular("float", 3, 3)
 circular("double", 6, 6)

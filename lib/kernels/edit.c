@@ -41,8 +41,18 @@ INLINE vec with_alibi(vec s, real slope, double distance, int64_t first) {
     return s - slope * __builtin_convertvector(away, vec);
 }
 
+/* The same for j = 0, 1, ... and whole numbers below 1 / eps: they are exact in real. */
+INLINE vec with_near_alibi(vec s, real slope, real distance) {
+    static const real lane_numbers[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    vec away = (vec)((vec_bits)(distance - vec_load(lane_numbers)) & ~(vec_bits)vec_all((real)-0.0));
+    return s - slope * away;
+}
+
 void KERNEL(add_alibi)(int64_t n, real slope, double distance, real *s) {
     int64_t i = 0;
+    if (fabs(distance) + (double)n < 1 / REAL_EPSILON)
+        for (; i + LANES <= n; i += LANES)
+            vec_store(s + i, with_near_alibi(vec_load(s + i), slope, (real)distance - (real)i));
     for (; i + LANES <= n; i += LANES)
         vec_store(s + i, with_alibi(vec_load(s + i), slope, distance, i));
     if (i < n)

@@ -65,7 +65,8 @@ typedef struct REAL(attn_kernels) {
     /* s[j] += b[j]; a bias of -Inf gives -Inf whatever s[j] is, NaN included. */
     void (*add_bias)(int64_t n, const real *b, real *s);
 
-    /* s[j] -= slope * |distance - j|, where distance is the query's position less the position of s[0]. */
+    /* s[j] -= slope * |distance - j|, where distance is the query's position less the position of s[0]: a whole
+     * number. */
     void (*add_alibi)(int64_t n, real slope, double distance, real *s);
 
     /* s[j] = -Inf where mask[j] is 0. */

@@ -23,8 +23,13 @@ void attn_tile_scores(const attn_call *call, const attn_head *head, const attn_t
 }
 
 void attn_tile_cap(const attn_call *call, const attn_tile *tile) {
-    for (int64_t i = 0; call->plan->softcap > 0 && i < tile->rows; i++)
-        call->kernels->softcap(tile->keys, (real)call->plan->softcap, tile->s + i * tile->ld);
+    if (call->plan->softcap == 0)
+        return;
+    /* rows without gaps are one long row: the kernel prepares much for each */
+    bool dense = tile->keys == tile->ld;
+    int64_t rows = dense ? 1 : tile->rows, keys = dense ? tile->rows * tile->keys : tile->keys;
+    for (int64_t i = 0; i < rows; i++)
+        call->kernels->softcap(keys, (real)call->plan->softcap, tile->s + i * tile->ld);
 }
 
 /* The keys of a tile that a mask or bias covers. */

@@ -132,7 +132,8 @@ static void test_add_bias(void **state) {
 
 static void test_add_alibi(void **state) {
     const REAL(attn_kernels) *kernels = kernels_under_test(state);
-    const double distances[] = {0, 1, 33, -1, -40, 1e6 + 1, -1e6, ODD_DISTANCE, -ODD_DISTANCE};
+    const double distances[] = {0,    1,       33,       -1,      -40,          1e6 + 1,
+                                -1e6, 8388541, -8388541, 8388608, ODD_DISTANCE, -ODD_DISTANCE};
     const real slopes[] = {(real)0.5, 1, (real)0.7071067811865476, 0, -2};
     for (size_t d = 0; d < sizeof distances / sizeof *distances; d++) {
         for (size_t c = 0; c < sizeof slopes / sizeof *slopes; c++) {
