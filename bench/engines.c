@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
+#include "memory.h"
 #include "team.h"
 #include "textbook.h"
 #include "timing.h"
@@ -64,19 +64,6 @@ static bool fail(engine_run *run, attn_status status, const char *message) {
 
 static bool check(engine_run *run, attn_status status) {
     return status == ATTN_OK || fail(run, status, attn_last_error());
-}
-
-/* Room as the library would take it for itself: huge pages where that pays. */
-static void *allocate_workspace(size_t bytes) {
-    const size_t huge = (size_t)2 << 20;
-    size_t align = bytes >= huge ? huge : ATTN_WORKSPACE_ALIGN;
-    if (bytes > SIZE_MAX - align)
-        return NULL;
-    size_t rounded = (bytes / align + 1) * align;
-    void *memory = aligned_alloc(align, rounded);
-    if (memory && align == huge)
-        madvise(memory, rounded, MADV_HUGEPAGE);
-    return memory;
 }
 
 static int64_t base_offset(const attn_problem *p) {
@@ -190,7 +177,7 @@ bool engine_open(engine_run *run, engine_id id, const bench_case *c, int64_t max
         run->attend_scale = flops > 0 ? run->attention_flops / flops : 1;
         run->project_scale = (double)p->q_len / (double)run->rows;
     }
-    run->workspace = allocate_workspace(run->workspace_bytes);
+    run->workspace = bench_memory(run->workspace_bytes);
     return run->workspace || fail(run, ATTN_ERR_NOMEM, "not enough memory for the workspace");
 }
 

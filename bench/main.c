@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
 #include "shapes.h"
 #include "subcommands.h"
 
@@ -57,6 +58,7 @@ static int check_output(int status) {
 }
 
 int main(int argc, char **argv) {
+    support_memory = bench_memory;
     static int (*const run[SUB_COUNT])(const bench_options *) = {
         [SUB_SWEEP] = sub_sweep,     [SUB_SDPA] = sub_sdpa,       [SUB_LAYER] = sub_layer,     [SUB_CHECK] = sub_check,
         [SUB_COMPARE] = sub_compare, [SUB_EXAMPLE] = sub_example, [SUB_EXPLAIN] = sub_explain, [SUB_LIST] = sub_list,

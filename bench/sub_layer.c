@@ -6,6 +6,7 @@
 
 #include "interrupt.h"
 #include "machine.h"
+#include "memory.h"
 #include "progress.h"
 #include "report.h"
 #include "subcommands.h"
@@ -65,7 +66,7 @@ static bool open_run(layer_run *run, support_layer *l, attn_dtype dtype, int thr
     if (run->status != ATTN_OK || attn_layer_plan_workspace(run->plan, &run->workspace_bytes) != ATTN_OK)
         return false;
     run->status = ATTN_ERR_NOMEM;
-    run->workspace = aligned_alloc(ATTN_WORKSPACE_ALIGN, (run->workspace_bytes + 63) / 64 * 64 + 64);
+    run->workspace = bench_memory(run->workspace_bytes);
     return run->workspace != NULL;
 }
 

@@ -82,9 +82,11 @@ static size_t element_bytes(attn_dtype dtype, support_array array) {
     return array == SUPPORT_MASK ? 1 : dtype == ATTN_F32 ? sizeof(float) : sizeof(double);
 }
 
+void *(*support_memory)(size_t bytes) = malloc;
+
 void *support_alloc_poisoned(attn_dtype dtype, int64_t count) {
     size_t bytes = (size_t)count * element_bytes(dtype, SUPPORT_OUT);
-    void *memory = malloc(bytes);
+    void *memory = support_memory(bytes);
     if (memory) {
         memset(memory, 0xff, bytes);
     }
@@ -197,7 +199,7 @@ static bool allocate(support_data *d, support_array array, int64_t elements) {
     size_t bytes = element_bytes(d->dtype, array);
     size_t before = d->problem_case->layout == SUPPORT_LAYOUT_PADDED ? 1 : 0;
     d->elements[array] = elements;
-    d->memory[array] = malloc(((size_t)elements + before) * bytes);
+    d->memory[array] = support_memory(((size_t)elements + before) * bytes);
     d->base[array] = d->memory[array] ? (char *)d->memory[array] + before * bytes : NULL;
     return d->memory[array] != NULL;
 }
