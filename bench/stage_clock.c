@@ -17,24 +17,16 @@
 /* ---- The clock, one for both precisions -------------------------------------------------------------------------- */
 
 extern struct stage_clock {
-    _Atomic int64_t nanoseconds[STAGE_COUNT], calls[STAGE_COUNT];
-    const char *q, *q_end; /* rows of q_row bytes, of which the first q_width are Q */
-    int64_t q_row, q_width;
+    _Atomic int64_t nanoseconds[STAGE_COUNT];
+    _Atomic int64_t calls[STAGE_COUNT];
 } bench_stage_clock;
 
 #if ATTN_REAL_BITS == 32
 struct stage_clock bench_stage_clock;
 
-void stage_clock_begin(const bench_case *c) {
-    const support_data *d = c->data;
-    const attn_problem *p = &d->problem_case->problem;
-    int64_t size = c->dtype == ATTN_F32 ? (int64_t)sizeof(float) : (int64_t)sizeof(double);
+void stage_clock_begin(void) {
     for (int s = 0; s < STAGE_COUNT; s++)
         bench_stage_clock.nanoseconds[s] = bench_stage_clock.calls[s] = 0;
-    bench_stage_clock.q = d->base[SUPPORT_Q];
-    bench_stage_clock.q_end = bench_stage_clock.q + d->elements[SUPPORT_Q] * size;
-    bench_stage_clock.q_row = p->q.row * size;
-    bench_stage_clock.q_width = p->q_heads * p->head_dim * size;
 }
 
 /* Seconds between two readings of the clock with nothing between them, and of the pair as a whole: the least of many,
@@ -67,12 +59,8 @@ static void add_time(stage_id s, double start) {
     atomic_fetch_add_explicit(&bench_stage_clock.calls[s], 1, memory_order_relaxed);
 }
 
-/* Q, K and V may stand side by side in the rows of one array. */
-static bool lies_in_q(const real *x) {
-    const char *address = (const char *)x;
-    return address >= bench_stage_clock.q && address < bench_stage_clock.q_end &&
-           (address - bench_stage_clock.q) % bench_stage_clock.q_row < bench_stage_clock.q_width;
-}
+/* True between a softmax and the product that takes its weights. */
+static _Thread_local bool weights_wait;
 
 /* ---- Products ---------------------------------------------------------------------------------------------------- */
 
@@ -85,7 +73,8 @@ void wrap_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t
                int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc) {
     double start = timing_now();
     real_gemm(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-    add_time(lies_in_q(a) || lies_in_q(b) ? STAGE_SCORES : STAGE_COMBINE, start);
+    add_time(weights_wait ? STAGE_COMBINE : STAGE_SCORES, start);
+    weights_wait = false;
 }
 
 /* ---- Kernels ----------------------------------------------------------------------------------------------------- */
@@ -99,6 +88,7 @@ static real clocked_softmax_row(int64_t n, const real *x, real *y) {
     double start = timing_now();
     real lse = real_kernels()->softmax_row(n, x, y);
     add_time(STAGE_SOFTMAX, start);
+    weights_wait = true;
     return lse;
 }
 
@@ -107,6 +97,7 @@ static void clocked_softmax_tile(int64_t rows, int64_t cols, real *s, int64_t ld
     double start = timing_now();
     real_kernels()->softmax_tile(rows, cols, s, ld, row_max, row_sum, rescale);
     add_time(STAGE_SOFTMAX, start);
+    weights_wait = true;
 }
 
 /* The products of few queries. */
@@ -122,6 +113,7 @@ static void clocked_add_product(int64_t rows, int64_t cols, int64_t k, const rea
     double start = timing_now();
     real_kernels()->add_product(rows, cols, k, x, w, ld, y);
     add_time(STAGE_COMBINE, start);
+    weights_wait = false;
 }
 
 const kernel_table *wrap_kernels(void) {

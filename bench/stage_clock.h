@@ -11,8 +11,9 @@ void staged_engine_close(engine_run *run);
 bool staged_engine_project(void *run);
 bool staged_engine_attend(void *run);
 
-/* Sets the clock to 0. A product one of whose factors lies in Q is Q K^T, any other is A V. */
-void stage_clock_begin(const bench_case *c);
+/* Sets the clock to 0. The first product of a thread after a softmax is A V, any other is Q K^T: their factors may be
+ * copies, so that addresses tell nothing. */
+void stage_clock_begin(void);
 
 /* Adds the seconds of all threads since then to the stages, less what reading the clock takes; returns the seconds of
  * all threads that the clock itself has taken. */

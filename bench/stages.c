@@ -85,7 +85,7 @@ static bool clocked_run(engine_run *run, stage_times *t) {
     if (!staged_engine_project(run))
         return false;
     double project = run->c->chain ? timing_now() - start : 0;
-    stage_clock_begin(run->c);
+    stage_clock_begin();
     start = timing_now();
     bool done = staged_engine_attend(run);
     double attend = timing_now() - start;
