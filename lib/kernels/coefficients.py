@@ -124,7 +124,7 @@ def hyperbolic_tangent(bits, count):
     print(f"\n/* tanh, {'float' if bits == 24 else 'double'} */")
     show_polynomial("TANH_C", c, error, bits)
     show("TANH_LARGEST", truncated(mpmath.ln(mpf(2) ** (bits + 1) - 1) / 2, 10), bits)
-    show("TANH_ONE_ABOVE", truncated(mpmath.atanh(1 - mpf(2) ** (-bits - 1)), bits) , bits)
+    show("TANH_ONE_ABOVE", truncated(mpmath.atanh(1 - mpf(2) ** (-bits - 1)), bits), bits)
 
 
 def circular(label, sine_count, cosine_count):
