@@ -160,8 +160,9 @@ typedef struct attn_spectrum {
  * Aliasing: singular_values, spectrum and a do not overlap. NaN: refused, infinities too, with the place of the first.
  * Threads: one, whatever the context says.
  * Memory: one piece from the context, rows * cols elements and LAPACK's workspace.
- * Errors: ATTN_ERR_NULL, _SIZE, _STRIDE, _VALUE (a not finite, its norm beyond the range, or with a spectrum its Frobenius
- *   norm beyond that of double), _OVERFLOW (extent, or beyond LAPACK's integer), _OVERLAP, _STRUCT_SIZE; ATTN_ERR_NOMEM, _BLAS, _LAPACK (no convergence). Nothing was written after any of them.
+ * Errors: ATTN_ERR_NULL, _SIZE, _STRIDE, _VALUE (a not finite, its norm beyond the range, or with a spectrum its
+ *   Frobenius norm beyond that of double), _OVERFLOW (extent, or beyond LAPACK's integer), _OVERLAP, _STRUCT_SIZE;
+ *   ATTN_ERR_NOMEM, _BLAS, _LAPACK (no convergence). Nothing was written after any of them.
  * Source: LAPACK's gesdd; Roy and Vetterli 2007 (effective rank); Rudelson and Vershynin 2007 (stable rank). */
 ATTN_WEIGHTS_API attn_status attn_spectrum_f32(const attn_context *context, int64_t rows, int64_t cols, const float *a,
                                                int64_t row_stride, float *singular_values, attn_spectrum *spectrum);
@@ -218,9 +219,9 @@ typedef struct attn_low_rank_error {
  * NaN: refused, infinities too, with the place of the first.
  * Threads: key heads over context->threads; bits independent of their number.
  * Memory: one piece from the context: the outputs, and for each thread both weights of a head and LAPACK's workspace.
- * Errors: ATTN_ERR_NULL, _SIZE, _STRIDE, _VALUE (weights not finite, M_h beyond the range, or with errors its Frobenius norm beyond
- *   that of double), _FLAG, _OVERFLOW, _OVERLAP,
- *   _STRUCT_SIZE; ATTN_ERR_NOMEM, _THREADS, _BLAS, _LAPACK (no convergence). Nothing was written after any of them.
+ * Errors: ATTN_ERR_NULL, _SIZE, _STRIDE, _VALUE (weights not finite, M_h beyond the range, or with errors its Frobenius
+ *   norm beyond that of double), _FLAG, _OVERFLOW, _OVERLAP, _STRUCT_SIZE; ATTN_ERR_NOMEM, _THREADS, _BLAS, _LAPACK
+ *   (no convergence). Nothing was written after any of them.
  * Source: Eckart and Young 1936; LAPACK's geqrf, gesdd and ormqr. */
 ATTN_WEIGHTS_API attn_status attn_low_rank_f32(const attn_context *context, const attn_low_rank *problem,
                                                const float *w_q, const float *w_k, float *a, float *b,

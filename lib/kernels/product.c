@@ -3,8 +3,8 @@
  * A result takes its terms in an order of its own, whatever rows and columns are computed beside it, so that its bits do
  * not depend on them. The first rows of x read w in the order of memory, row by row, if its rows are short: the processor
  * fetches ahead of that and of nothing else (2-core Zen 4, 2026-11-30: 10 GB/s four rows at a time, 30 row by row:
- * LADDER.md). The other rows of x find w in the first-level cache. Long rows are read four at a time, and what comes next
- * is asked for.
+ * LADDER.md). The other rows of x find w in the first-level cache. Long rows are read four at a time, for a single row of x
+ * eight, and what comes next is asked for.
  */
 #include "kernels/simd.h"
 

@@ -10,7 +10,8 @@
 #include "sdpa/plan.h"
 
 /* TINY: 2-core Xeon (Sapphire Rapids), 2026-11-30, a program that times plans of one engine after the other; LADDER.md, "Short
- * members". The others are reasoned, not measured. */
+ * members". FEW_SCORES and FEW_ELEMENTS: 2-core EPYC (Zen 4), the same day, the second table of few queries there. The
+ * others are reasoned, not measured. */
 enum {
     TINY = 256,            /* queries x keys x head size, up to which the plain loops are ahead of everything */
     FEW_QUERIES = 8,       /* up to here own loops wait for K and V as a product would */
