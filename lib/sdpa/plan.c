@@ -316,8 +316,9 @@ static void describe_fused(const attn_plan *plan, attn_text *out) {
     if (plan->chunks > 1)
         attn_add_text(out, ", shared out to the threads");
     if (!share.few_queries)
-        attn_add_text(out, " (%s)\npacking: %s", plan->shape.reason,
-                      plan->shape.packed ? "K transposed and V dense, a tile at a time" : "none");
+        attn_add_text(out, " (%s)\npacking: %s%s", plan->shape.reason,
+                      plan->shape.packed ? "K transposed and V dense, a tile at a time" : "none",
+                      plan->queries_packed ? "; Q dense, a block at a time" : "");
     attn_add_text(out, "\nblock that reads K and V once: %" PRId64 " heads x %" PRId64 " queries\n", share.heads,
                   attn_smaller(share.rows, p->q_len));
 }
