@@ -31,6 +31,7 @@ class ExamplesTest(unittest.TestCase):
         done = self.run_with_numbers(zero + zero + one + [2 * n for n in one], "4", "2")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         rows = [[(i % 7 - 3) / 4 for i in range(r * d, r * d + d)] for r in range(5)]
+        self.assertEqual(done.stdout.count("\n"), len(rows))
         for r, line in enumerate(done.stdout.splitlines()):
             name, numbers = line.split(":")
             self.assertEqual(name, f"token {r}")
