@@ -36,19 +36,24 @@ static void scatter(int64_t n, int64_t step, real *base, const real **x, real **
     }
 }
 
-/* Widths of the products: all small ones, then those that have loops of their own, each with several rows. */
-static const int64_t widths[] = {64, 128, 517, 1030};
-enum { WIDTHS = LONGEST + 1 + sizeof widths / sizeof *widths };
+/* Sizes of the products: all small widths, then widths and rows that have loops of their own. */
+typedef struct product_size {
+    int64_t width, rows;
+} product_size;
 
-static int64_t width_of(int64_t n) {
-    return n <= LONGEST ? n : widths[n - LONGEST - 1];
+static const product_size own_loops[] = {{64, 5},  {128, 5}, {517, 5}, {1030, 5}, {64, 1}, {128, 2},
+                                         {517, 1}, {517, 2}, {517, 3}, {1030, 1}, {515, 3}};
+enum { SIZES = LONGEST + 1 + sizeof own_loops / sizeof *own_loops };
+
+static product_size size_of(int64_t n) {
+    return n <= LONGEST ? (product_size){n, n % 7} : own_loops[n - LONGEST - 1];
 }
 
 static void test_add_product(void **state) {
     const REAL(attn_kernels) *kernels = kernels_under_test(state);
     bool fused = *(const attn_isa *)*state != ATTN_ISA_GENERIC;
-    for (int64_t n = 0; n < WIDTHS; n++) {
-        int64_t cols = width_of(n), rows = n <= LONGEST ? n % 7 : 5, k = n * 5 % 23, ld = cols + n % 3;
+    for (int64_t n = 0; n < SIZES; n++) {
+        int64_t cols = size_of(n).width, rows = size_of(n).rows, k = n <= LONGEST ? n * 5 % 23 : 31, ld = cols + n % 3;
         const real *x[7];
         real *y[7], *from = normals(rows * k, 1, 1, 0), *w = matrix(k, cols, ld, (uint64_t)cols + 2);
         real *to = normals(rows * cols, 3, 1, 0), *before = copied(to, rows * cols);
@@ -71,8 +76,8 @@ static void test_add_product(void **state) {
 
 static void test_product_transposed(void **state) {
     const REAL(attn_kernels) *kernels = kernels_under_test(state);
-    for (int64_t n = 0; n < WIDTHS; n++) {
-        int64_t k = width_of(n), rows = n <= LONGEST ? n % 7 : 5, cols = n <= LONGEST ? n * 5 % 41 : 37, ld = k + n % 3;
+    for (int64_t n = 0; n < SIZES; n++) {
+        int64_t k = size_of(n).width, rows = size_of(n).rows, cols = n <= LONGEST ? n * 5 % 41 : 37, ld = k + n % 3;
         real scale = (real)-0.37;
         const real *x[7];
         real *y[7], *from = normals(rows * k, 1, 1, 0), *w = matrix(cols, k, ld, (uint64_t)k + 2);
