@@ -73,9 +73,10 @@ static void test_problems(void **state) {
         "layer d24h3c7,rope=pairs b3q9k5,ragged=4:0:9/1:5:0",
         "layer d16h2,packed,rope=half b2q41,qlens=41:33,causal",
         "layer d16h2,bias,outin b2q37,ragged=37:31/37:31",
-        /* several blocks of columns, several strips */
+        /* several blocks of columns, several strips; panels that are packed several times, beside a member of few rows */
         "layer d40h5/1s128o600,bias b1q3",
         "layer d40h5/1s128o600,bias b1q35",
+        "layer d1031h2s37o11,outin,bias b2q53,qlens=53:5",
         /* options of attention */
         "layer d24h3,bias b2q7,window=2:1,softcap=3,alibi,sink,lse,mask=random:0.3,bias=normal",
         "layer d24h3,cache=13,past=6 b2q7,br,causal,window=4:0,sink=1,lse,mask@bh,bias@bhq,bias_len=11",
