@@ -56,8 +56,9 @@ ATTN_API attn_status attn_add_f64(const attn_context *context, int64_t rows, int
  * d_in 0: Y is the bias, or 0.
  * NaN and Inf: as the product gives them; a row of Y sees its own row of X only.
  * Bits: rows are blocked from row 0 of each member, so that a member's result depends on that member alone.
- * Memory: up to 256 KiB per thread for packed weights, in one piece from context->alloc, freed before it returns; none
- *   when no member takes more than 32 rows or a million multiplications. Errors: as above, ATTN_ERR_NOMEM. */
+ * Memory: up to 256 KiB per thread that has work, for packed weights, in one piece from context->alloc, freed before it
+ *   returns; none when no member takes more than 32 rows or a million multiplications.
+ * Errors: as above, ATTN_ERR_NOMEM. */
 ATTN_API attn_status attn_project_f32(const attn_context *context, int64_t batch, int64_t rows, int64_t d_in,
                                       int64_t d_out, const float *x, int64_t x_batch, int64_t x_stride, const float *w,
                                       int64_t w_stride, const float *bias, float *y, int64_t y_batch, int64_t y_stride);

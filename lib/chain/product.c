@@ -128,6 +128,12 @@ int64_t attn_product_scratch(int64_t rows, int64_t n, int64_t k) {
     return weights_path(rows, n, k) == PANELS ? PANEL_BYTES * attn_smaller(k, PANEL_TILES * tile_depth(k)) : 0;
 }
 
+int64_t attn_product_panels(int64_t members, int64_t rows, int64_t n, int64_t k) {
+    const int64_t least_cols = PANEL_BYTES / (int)sizeof(double);
+    int64_t panels = attn_mul_saturated(parts_of(rows, PANEL_ROWS_MIN), parts_of(n, least_cols));
+    return weights_path(rows, n, k) == PANELS ? attn_mul_saturated(members, panels) : 0;
+}
+
 const char *attn_product_way(int64_t rows, int64_t n, int64_t k) {
     static const char *const ways[PATHS] = {
         [STRIPS] = "own loops for all members at once: few rows",

@@ -12,6 +12,9 @@
  * none is needed. */
 int64_t attn_product_scratch(int64_t rows, int64_t n, int64_t k);
 
+/* The most tasks of such a product that take scratch memory, of `members` members: more threads would have theirs in vain. */
+int64_t attn_product_panels(int64_t members, int64_t rows, int64_t n, int64_t k);
+
 /* How a product with weights goes about a member of so many rows, for people. */
 const char *attn_product_way(int64_t rows, int64_t n, int64_t k);
 

@@ -56,11 +56,14 @@ attn_status REAL(attn_project_in)(const attn_resources *resources, int64_t batch
     };
     ATTN_TRY(REAL(attn_check_product)(&product));
     int64_t scratch_bytes = batch > 0 ? attn_product_scratch(rows, d_out, d_in) : 0;
-    int64_t own_bytes = scratch == NULL ? attn_mul_saturated(scratch_bytes, resources->threads) : 0;
+    attn_resources busy = *resources;
+    if (scratch_bytes > 0)
+        busy.threads = (int)attn_smaller(busy.threads, attn_product_panels(batch, rows, d_out, d_in));
+    int64_t own_bytes = scratch == NULL ? attn_mul_saturated(scratch_bytes, busy.threads) : 0;
     void *own = own_bytes > 0 ? attn_allocate(resources, own_bytes) : NULL;
     if (own == NULL && own_bytes > 0)
         return attn_fail(ATTN_ERR_NOMEM, "the allocator returned NULL for %" PRId64 " bytes", own_bytes);
-    attn_status status = REAL(attn_run_products)(resources, 1, &product, own != NULL ? own : scratch, scratch_bytes);
+    attn_status status = REAL(attn_run_products)(&busy, 1, &product, own != NULL ? own : scratch, scratch_bytes);
     attn_release(resources, own, own_bytes);
     return status;
 }

@@ -32,7 +32,8 @@ static inline attn_status attn_check_scale(double scale) {
 
 /* ---- Stages ------------------------------------------------------------------------------------------------------ */
 
-/* attn_project() in scratch memory of attn_product_scratch() bytes per thread; NULL = the resources' own. */
+/* attn_project() in scratch memory of attn_product_scratch() bytes for each thread of the resources, or for
+ * attn_product_panels() if they are more; NULL = the resources' own. */
 attn_status REAL(attn_project_in)(const attn_resources *resources, int64_t batch, int64_t rows, int64_t d_in,
                                   int64_t d_out, const real *x, int64_t x_batch, int64_t x_stride, const real *w,
                                   int64_t w_stride, const real *bias, real *y, int64_t y_batch, int64_t y_stride,

@@ -186,13 +186,14 @@ static attn_status check_and_resolve(trace_call *call, const trace_fields *trace
 
 /* What the largest of the projections needs, which come one after the other. */
 static int64_t packed_weight_bytes(const trace_call *call) {
-    int64_t most = 0;
+    int64_t tokens = call->fields.tokens, d_model = call->fields.d_model, most = 0;
     for (int i = 0; i < PROJECTIONS; i++) {
         const trace_matrix *m = &call->matrix[call->projection[i].matrix];
+        int64_t threads = attn_smaller(call->resources.threads, attn_product_panels(1, tokens, m->cols, d_model));
         if (m->needed)
-            most = attn_larger(most, attn_product_scratch(call->fields.tokens, m->cols, call->fields.d_model));
+            most = attn_larger(most, attn_mul_saturated(attn_product_scratch(tokens, m->cols, d_model), threads));
     }
-    return attn_mul_saturated(most, call->resources.threads);
+    return most;
 }
 
 /* Sets the place of every needed matrix: the caller's, the next one's where a stage works in place, or the workspace.

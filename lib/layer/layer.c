@@ -352,15 +352,18 @@ static void place_rows(attn_layer_plan *plan, attn_problem *p, int64_t real_byte
     }
 }
 
-/* What the products ask for, none of which runs while attention does. */
-static int64_t scratch_bytes(const attn_layer_plan *plan) {
-    int64_t most = 0;
+/* What the products ask for, none of which runs while attention does: bytes of a thread, and threads. */
+static void size_scratch(attn_layer_plan *plan) {
+    const attn_problem *p = &plan->attention.problem;
+    int64_t rows = attn_larger(p->q_len, plan->new_keys), panels = 0;
     for (int i = 0; i < ATTN_LAYER_WEIGHTS; i++) {
         const attn_layer_weight *w = &plan->weight[i];
-        int64_t rows = attn_larger(plan->attention.problem.q_len, plan->new_keys);
-        most = attn_larger(most, attn_product_scratch(rows, w->columns, w->in));
+        plan->scratch_bytes = attn_larger(plan->scratch_bytes, attn_product_scratch(rows, w->columns, w->in));
+        panels = attn_add_saturated(panels, attn_product_panels(p->batch, rows, w->columns, w->in));
     }
-    return most;
+    plan->product_threads = plan->attention.resources.threads;
+    if (panels > 0)
+        plan->product_threads = (int)attn_smaller(plan->product_threads, panels);
 }
 
 static attn_status prepare_rotary(attn_layer_plan *plan, const attn_problem *p) {
@@ -408,8 +411,8 @@ attn_status attn_layer_prepare(attn_layer_plan *plan, const attn_context *contex
     ATTN_TRY(check_strides(plan));
     settle_strides(plan);
     ATTN_TRY(check_blas_integers(plan));
-    plan->scratch_bytes = scratch_bytes(plan);
-    int64_t packed = attn_mul_saturated(plan->scratch_bytes, plan->attention.resources.threads);
+    size_scratch(plan);
+    int64_t packed = attn_mul_saturated(plan->scratch_bytes, plan->product_threads);
     plan->shared = attn_ledger_book(&plan->ledger, "attention, packed weights",
                                     attn_larger(plan->attention.ledger.bytes, packed), 1, 1);
     if (plan->ledger.overflow || plan->ledger.bytes > PTRDIFF_MAX - 1)

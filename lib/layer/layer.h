@@ -57,6 +57,7 @@ struct attn_layer_plan {
     int lengths;           /* [2, batch]: keys that a member has in the end, rows of x that are projected */
     int shared;            /* the workspace of attention, or packed weights while the layer projects */
     int64_t scratch_bytes; /* packed weights of a thread */
+    int product_threads;   /* most threads of the projections */
 };
 
 static inline bool attn_layer_has(const attn_layer_plan *plan, uint64_t flag) {

@@ -272,8 +272,9 @@ static attn_product project_context(const layer_call *call, int weight, const re
 }
 
 static attn_status run_products(const layer_call *call, int count, const attn_product *products) {
-    const attn_layer_plan *plan = call->plan;
-    return REAL(attn_run_products)(&plan->attention.resources, count, products, call->shared, plan->scratch_bytes);
+    attn_resources resources = call->plan->attention.resources;
+    resources.threads = call->plan->product_threads;
+    return REAL(attn_run_products)(&resources, count, products, call->shared, call->plan->scratch_bytes);
 }
 
 static attn_status project(const layer_call *call) {

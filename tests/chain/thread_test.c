@@ -1,6 +1,7 @@
 /* Same bits for any number of threads, any way of running them and any batch; many callers at once. */
 #include "chain_test.h"
 
+#include <limits.h>
 #include <pthread.h>
 
 /* Sizes over the edges of all blocks: every stage has several, products in rows and columns, at little work. */
@@ -194,6 +195,25 @@ static void test_small_work_starts_no_threads(void **state) {
     free(y);
 }
 
+/* Memory follows the work, not the threads that a caller grants. */
+static void test_threads_without_number(void **state) {
+    (void)state;
+    enum { M = 101, K = 131, N = 97 };
+    parallel_record record = {0};
+    attn_context context = threads_context(INT_MAX);
+    context.parallel_for = run_backwards;
+    context.parallel_data = &record;
+    real *x = random_numbers(M * K, 1), *w = random_numbers(K * N, 2);
+    real *wanted = poisoned(M * N), *got = poisoned(M * N);
+    assert_ok(REAL(attn_project)(NULL, 1, M, K, N, x, 0, K, w, N, NULL, wanted, 0, N));
+    assert_ok(REAL(attn_project)(&context, 1, M, K, N, x, 0, K, w, N, NULL, got, 0, N));
+    assert_same_bits(got, wanted, M * N);
+    free(x);
+    free(w);
+    free(wanted);
+    free(got);
+}
+
 static void test_parallel_for_that_fails(void **state) {
     (void)state;
     parallel_record record = {.failure = 7};
@@ -289,10 +309,11 @@ static void test_sentences_belong_to_threads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_any_number_of_threads),      cmocka_unit_test(test_long_products),
-        cmocka_unit_test(test_parallel_for_of_the_caller), cmocka_unit_test(test_small_work_starts_no_threads),
-        cmocka_unit_test(test_parallel_for_that_fails),    cmocka_unit_test(test_batch_composition),
-        cmocka_unit_test(test_many_callers_at_once),       cmocka_unit_test(test_sentences_belong_to_threads),
+        cmocka_unit_test(test_any_number_of_threads),       cmocka_unit_test(test_long_products),
+        cmocka_unit_test(test_parallel_for_of_the_caller),  cmocka_unit_test(test_small_work_starts_no_threads),
+        cmocka_unit_test(test_threads_without_number),      cmocka_unit_test(test_parallel_for_that_fails),
+        cmocka_unit_test(test_batch_composition),           cmocka_unit_test(test_many_callers_at_once),
+        cmocka_unit_test(test_sentences_belong_to_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
