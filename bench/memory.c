@@ -1,3 +1,4 @@
+/* Memory of what is timed. */
 #include "memory.h"
 
 #include <stdint.h>

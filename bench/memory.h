@@ -1,6 +1,6 @@
 /* Memory of what is timed. */
-#ifndef ATTN_BENCH_MEMORY_H
-#define ATTN_BENCH_MEMORY_H
+#ifndef BENCH_MEMORY_H
+#define BENCH_MEMORY_H
 
 #include <stddef.h>
 

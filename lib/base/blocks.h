@@ -24,8 +24,8 @@ typedef struct attn_block {
 static inline attn_blocks attn_cut(int64_t members, int64_t rows, int64_t cols, int64_t block_rows,
                                    int64_t block_cols) {
     attn_blocks blocks = {.rows = rows, .cols = cols, .block_rows = block_rows, .block_cols = block_cols};
-    blocks.row_blocks = rows / block_rows + (rows % block_rows != 0);
-    blocks.col_blocks = cols / block_cols + (cols % block_cols != 0);
+    blocks.row_blocks = attn_blocks_of(rows, block_rows);
+    blocks.col_blocks = attn_blocks_of(cols, block_cols);
     blocks.queue.count = attn_mul_saturated(members, attn_mul_saturated(blocks.row_blocks, blocks.col_blocks));
     return blocks;
 }

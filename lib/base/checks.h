@@ -16,6 +16,11 @@ static inline int64_t attn_larger(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
+/* Blocks of this size that cover a length. */
+static inline int64_t attn_blocks_of(int64_t length, int64_t block) {
+    return length / block + (length % block != 0);
+}
+
 /* a * b and a + b of numbers that are not negative; INT64_MAX when they do not fit. */
 ATTN_API int64_t attn_mul_saturated(int64_t a, int64_t b);
 int64_t attn_add_saturated(int64_t a, int64_t b);

@@ -113,14 +113,9 @@ static product_path path_of(const attn_product *p, int64_t member) {
     return p->weights ? weights_path(rows_of(p, member), p->n, p->k) : BLOCKS;
 }
 
-/* How many parts of at most `most` make a whole. */
-static int64_t parts_of(int64_t whole, int64_t most) {
-    return whole / most + (whole % most != 0);
-}
-
 /* Terms of a tile: all about alike, and whole cache lines of X. */
 static int64_t tile_depth(int64_t k) {
-    return parts_of(parts_of(k, parts_of(k, TILE_DEPTH)), DEPTH_UNIT) * DEPTH_UNIT;
+    return attn_blocks_of(attn_blocks_of(k, attn_blocks_of(k, TILE_DEPTH)), DEPTH_UNIT) * DEPTH_UNIT;
 }
 
 #if ATTN_REAL_BITS == 32
@@ -130,7 +125,7 @@ int64_t attn_product_scratch(int64_t rows, int64_t n, int64_t k) {
 
 int64_t attn_product_panels(int64_t members, int64_t rows, int64_t n, int64_t k) {
     const int64_t least_cols = PANEL_BYTES / (int)sizeof(double);
-    int64_t panels = attn_mul_saturated(parts_of(rows, PANEL_ROWS_MIN), parts_of(n, least_cols));
+    int64_t panels = attn_mul_saturated(attn_blocks_of(rows, PANEL_ROWS_MIN), attn_blocks_of(n, least_cols));
     return weights_path(rows, n, k) == PANELS ? attn_mul_saturated(members, panels) : 0;
 }
 
@@ -295,8 +290,8 @@ static attn_blocks cut_blocks(const attn_product *p) {
 
 /* Strips may follow the number of threads: in the loops a result's bits depend on its own row and column alone. */
 static attn_blocks cut_strips(const attn_product *p, int threads) {
-    int64_t cols = attn_smaller(attn_larger(parts_of(p->n, threads), STRIP_COLS_MIN), STRIP_COLS_MAX);
-    return attn_cut(1, 1, p->n, 1, parts_of(cols, STRIP_COLS_UNIT) * STRIP_COLS_UNIT);
+    int64_t cols = attn_smaller(attn_larger(attn_blocks_of(p->n, threads), STRIP_COLS_MIN), STRIP_COLS_MAX);
+    return attn_cut(1, 1, p->n, 1, attn_blocks_of(cols, STRIP_COLS_UNIT) * STRIP_COLS_UNIT);
 }
 
 /* `rows` and `members` take panels. Which of them share one may follow the number of threads too: tiles begin at
@@ -307,7 +302,7 @@ static attn_blocks cut_panels(const attn_product *p, int threads, int64_t rows, 
     attn_blocks panels;
     do {
         *group = attn_larger(1, attn_smaller(shared * members / rows, p->members));
-        panels = attn_cut(parts_of(p->members, *group), p->m, p->n, shared, PANEL_COLS);
+        panels = attn_cut(attn_blocks_of(p->members, *group), p->m, p->n, shared, PANEL_COLS);
         shared /= 2;
     } while (panels.queue.count < wanted && shared >= PANEL_ROWS_MIN);
     return panels;

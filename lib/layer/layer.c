@@ -291,7 +291,7 @@ static attn_status check_blas_integers(const attn_layer_plan *plan) {
  * fall into the same few sets of a cache. */
 static int64_t padded_row(int64_t columns, int64_t real_bytes) {
     int64_t line = ATTN_LEDGER_ALIGN / real_bytes;
-    int64_t lines = columns / line + (columns % line != 0);
+    int64_t lines = attn_blocks_of(columns, line);
     return attn_mul_saturated(lines + (lines % 2 == 0), line);
 }
 

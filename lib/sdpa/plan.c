@@ -24,10 +24,6 @@ enum {
     BLOCKS_PER_THREAD = 8, /* so that no thread waits long for the last one */
 };
 
-int64_t attn_blocks_of(int64_t length, int64_t block) {
-    return length / block + (length % block != 0);
-}
-
 static int64_t group_of(const attn_problem *problem) {
     return problem->kv_heads > 0 ? problem->q_heads / problem->kv_heads : 0;
 }

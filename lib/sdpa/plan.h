@@ -133,9 +133,6 @@ attn_status attn_plan_prepare(attn_plan *plan, const attn_context *context, cons
 /* A caller's workspace, or NULL: large enough and aligned (ATTN_ERR_WORKSPACE). */
 attn_status attn_check_workspace(const attn_ledger *ledger, const void *workspace, size_t workspace_bytes);
 
-/* Blocks of this size that cover a length. */
-int64_t attn_blocks_of(int64_t length, int64_t block);
-
 /* How a key head of this member is shared out. Whether own loops do it is for the member's own lengths to say; heads and
  * rows change no bits. */
 attn_share attn_share_of(const attn_plan *plan, const attn_member *member);

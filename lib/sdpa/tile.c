@@ -121,7 +121,7 @@ void attn_tile_edit(const attn_call *call, const attn_head *head, const attn_mem
 }
 
 /* Asks for every line that holds a part of these bytes. */
-static void fetch(const void *begin, int64_t bytes) {
+static inline __attribute__((always_inline)) void fetch(const void *begin, int64_t bytes) {
     enum { LINE = 64 };
     const char *line = (const char *)begin - (uintptr_t)begin % LINE;
     for (const char *end = (const char *)begin + bytes; line < end; line += LINE)
