@@ -160,8 +160,9 @@ static void book_fused(attn_plan *plan, int64_t real_bytes) {
     plan->pieces.chunks =
         attn_ledger_book(ledger, "output, maxima and sums of a chunk of keys",
                          attn_mul_saturated(plan->chunk_rows, attn_add_saturated(p->v_dim, 2)), real_bytes, chunks);
-    plan->pieces.chunks_done = attn_ledger_book(ledger, "numbers of chunks done",
-                                                plan->chunks > 1 ? plan->tasks / plan->chunks : 0, sizeof(int64_t), 1);
+    int64_t counters = plan->chunks > 1 ? plan->tasks / plan->chunks : 0;
+    plan->pieces.chunks_done =
+        attn_ledger_book(ledger, "numbers of chunks done", counters, sizeof(int64_t), counters > 0);
     plan->pieces.clean_values = attn_ledger_book(ledger, "values of a tile without NaN and Inf",
                                                  attn_mul_saturated(keys, p->v_dim), real_bytes, plan->workers);
 }
