@@ -58,7 +58,7 @@ static const char *const problems[] = {
     "q263k523d5,causal,lse,nan=v:0:0:200:1+v:0:0:262:2",
     "h2/1q5k523d5,causal,off=300,lse,nan=v:0:0:302:1",
     "h40/1q2k1100d5,causal,off=600,lse,nan=v:0:0:601:1+v:0:0:1000:2",
-    "b2h3/1q1k9001d2v300,kvlens=9001:263,lse",
+    "b2h3/1q1k1601d2v300,kvlens=1601:263,lse",
     "b2h2/1q31k263d2v300,qlens=31:5,kvlens=263:30,softcap=3,mask@h,bias@b,alibi,sink,lse",
 };
 enum { PROBLEMS = sizeof problems / sizeof *problems };
