@@ -109,8 +109,7 @@ def exponential(bits, exponent_bits, count, smallest_exponent, largest):
     show("EXP_LN2_HI", high, bits)
     show("EXP_LN2_LO", rounded(ln2 - high, bits), bits)
     show_polynomial("EXP_Q", q, error, bits)
-    if bits == 24:
-        show("EXP_LN2", rounded(ln2, bits), bits)
+    show("EXP_LN2", rounded(ln2, bits), bits)
     show("EXP_LOWEST", -truncated(-smallest_exponent * ln2, bits), bits)
     show("EXP_HIGHEST", truncated(mpmath.ln(largest), bits), bits)
 

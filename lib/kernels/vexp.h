@@ -30,6 +30,7 @@
 #define EXP_LOG2E 0x1.71547652b82fep+0
 #define EXP_LN2_HI 0x1.62e42fefa38p-1
 #define EXP_LN2_LO 0x1.ef35793c7673p-45
+#define EXP_LN2 0x1.62e42fefa39efp-1
 #define EXP_Q0 0x1.000000000000ap-1
 #define EXP_Q1 0x1.55555555554fap-3
 #define EXP_Q2 0x1.5555555550885p-5
@@ -67,8 +68,9 @@ INLINE vec vexp_q(vec r) {
 }
 
 /* e^r, and in the low bits of *n_bits the integer n plus the exponent's bias. Any x, garbage where exp(x) is no normal
- * number, but NaN stays NaN. */
-INLINE vec vexp_reduced(vec x, vec_bits *n_bits) {
+ * number, but NaN stays NaN. With one_step, a constant at every call, x is reduced by EXP_LN2 alone; generic does not look
+ * at it. */
+INLINE vec vexp_reduced(vec x, bool one_step, vec_bits *n_bits) {
     const vec shift = vec_all(EXP_SHIFT + EXP_BIAS);
     vec shifted = vec_fma(x, vec_all(EXP_LOG2E), shift);
     vec n = shifted - shift;
@@ -76,12 +78,13 @@ INLINE vec vexp_reduced(vec x, vec_bits *n_bits) {
     /* Exact: EXP_LN2_HI has trailing zeros for every n. */
     vec r_high = vec_fma(n, vec_all(-EXP_LN2_HI), x);
 #ifdef ATTN_KERNEL_ISA_GENERIC
+    (void)one_step;
     /* Without a fused last step 1 + r p(r) rounds r p(r) once more; keeping r_low out of r makes room for that. */
     vec r_low = n * -EXP_LN2_LO;
     vec r = r_high + r_low;
     return 1 + (r_high + (r * r * vexp_q(r) + r_low));
 #else
-    vec r = vec_fma(n, vec_all(-EXP_LN2_LO), r_high);
+    vec r = one_step ? vec_fma(n, vec_all(-EXP_LN2), x) : vec_fma(n, vec_all(-EXP_LN2_LO), r_high);
     return vec_fma(vec_fma(vexp_q(r), r, vec_all(1)), r, vec_all(1));
 #endif
 }
@@ -92,16 +95,8 @@ INLINE vec vexp_reduced(vec x, vec_bits *n_bits) {
  * 2^-1022), of which there is hardly one, may be subnormal. */
 INLINE vec vexp_weight(vec x) {
     x = vec_at_least(x, EXP_VANISHED);
-#if defined(ATTN_KERNEL_ISA_GENERIC) || ATTN_REAL_BITS == 64
     vec_bits n_bits;
-    vec e = vexp_reduced(x, &n_bits);
-#else
-    const vec shift = vec_all(EXP_SHIFT + EXP_BIAS);
-    vec shifted = vec_fma(x, vec_all(EXP_LOG2E), shift);
-    vec_bits n_bits = (vec_bits)shifted;
-    vec r = vec_fma(shifted - shift, vec_all(-EXP_LN2), x);
-    vec e = vec_fma(vec_fma(vexp_q(r), r, vec_all(1)), r, vec_all(1));
-#endif
+    vec e = vexp_reduced(x, ATTN_REAL_BITS == 32, &n_bits);
     /* A product, unlike a sum of bits, keeps NaN. */
     return e * (vec)(n_bits << EXP_FRACTION_BITS);
 }
@@ -109,7 +104,7 @@ INLINE vec vexp_weight(vec x) {
 /* exp(x) for any x: +0 below EXP_LOWEST, +Inf above EXP_HIGHEST, NaN for NaN. */
 INLINE vec vexp(vec x) {
     vec_bits n_bits;
-    vec e = vexp_reduced(x, &n_bits);
+    vec e = vexp_reduced(x, false, &n_bits);
     /* Added to the exponent of e, since 2^n itself overflows for the largest n. */
     vec_bits scaled = (vec_bits)e + ((n_bits - EXP_BIAS) << EXP_FRACTION_BITS);
     vec y = vec_select(x > EXP_HIGHEST, vec_all((real)INFINITY), (vec)scaled);

@@ -261,9 +261,9 @@ static void settle_array(attn_problem *p, int array) {
         [ATTN_OUT] = &p->out,       [ATTN_LSE] = &p->lse,       [ATTN_SCORES] = &p->scores,
         [ATTN_CAPPED] = &p->scores, [ATTN_MASKED] = &p->scores, [ATTN_WEIGHTS] = &p->scores,
     };
-    if (strides[array] != NULL)
-        *strides[array] = attn_settled_strides(e);
     attn_settle_strides(&e);
+    if (strides[array] != NULL)
+        *strides[array] = (attn_strides){e.stride[0], e.stride[1], e.stride[2]};
     if (array == ATTN_MASK || array == ATTN_BIAS)
         *(array == ATTN_MASK ? &p->mask : &p->bias) =
             (attn_mask_strides){e.stride[0], e.stride[1], e.stride[2], e.stride[3]};
