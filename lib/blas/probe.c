@@ -172,6 +172,7 @@ attn_status attn_blas_get_info(attn_blas_info *info) {
         .core = found.core,
         .flavour = flavour_name(found.flavour),
         .integer_bits = found.integer_bits,
+        .advice = attn_blas_advice(),
     };
     memcpy(info, &filled, info->struct_size);
     return ATTN_OK;

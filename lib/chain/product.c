@@ -99,7 +99,7 @@ typedef enum product_path { STRIPS, PANELS, BLOCKS, PATHS } product_path;
 
 /* SkylakeX has such products too, but on the machine where that was measured blocks are faster. */
 static bool core_likes_panels(void) {
-    return strcmp(attn_blas_core(), "Cooperlake") == 0;
+    return attn_blas_falls_short() || strcmp(attn_blas_core(), "Cooperlake") == 0;
 }
 
 static product_path weights_path(int64_t rows, int64_t n, int64_t k) {
@@ -229,9 +229,9 @@ static void compute_tile(const attn_product *p, int64_t member, const attn_block
     real *c = c_row(p, member, tile->row) + tile->col;
     int64_t step = tile_depth(p->k);
     for (int64_t d = 0; d < depth; d += step)
-        attn_gemm(false, false, tile->rows, tile->cols, attn_smaller(step, depth - d), p->alpha,
-                  a_row(p, member, tile->row) + from + d, a_stride_of(p), panel + d * tile->cols, tile->cols,
-                  from + d > 0, c, c_stride_of(p));
+        attn_multiply(tile->rows, tile->cols, attn_smaller(step, depth - d), p->alpha,
+                      a_row(p, member, tile->row) + from + d, a_stride_of(p), panel + d * tile->cols, tile->cols,
+                      from + d > 0, c, c_stride_of(p));
     if (from + depth == p->k)
         add_bias(p, tile->rows, tile->col, tile->cols, c);
 }

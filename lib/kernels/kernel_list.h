@@ -24,6 +24,8 @@
                                      int64_t ld, real *const *y);                                                      \
     void KERNEL_OF(product_transposed, isa)(int64_t rows, int64_t cols, int64_t k, real scale, const real *const *x,   \
                                             const real *w, int64_t ld, real *const *y);                                \
+    void KERNEL_OF(multiply, isa)(int64_t rows, int64_t cols, int64_t k, real alpha, const real *x, int64_t ldx,       \
+                                  const real *w, int64_t ldw, bool add, real *y, int64_t ldy);                         \
     void KERNEL_OF(add, isa)(int64_t n, const real *x, const real *y, real *z);                                        \
     void KERNEL_OF(softcap, isa)(int64_t n, real cap, real * s);                                                       \
     void KERNEL_OF(add_bias, isa)(int64_t n, const real *b, real *s);                                                  \

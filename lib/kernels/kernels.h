@@ -56,6 +56,11 @@ typedef struct REAL(attn_kernels) {
     void (*product_transposed)(int64_t rows, int64_t cols, int64_t k, real scale, const real *const *x, const real *w,
                                int64_t ld, real *const *y);
 
+    /* y[i][j] = alpha sum_c x[i][c] w[c][j], or that much more with `add`: rows x cols results over c < k, each in
+     * ascending c in `real`, so that its bits depend on its own row and column alone. y is not read without `add`. */
+    void (*multiply)(int64_t rows, int64_t cols, int64_t k, real alpha, const real *x, int64_t ldx, const real *w,
+                     int64_t ldw, bool add, real *y, int64_t ldy);
+
     /* z[i] = x[i] + y[i]; z may be x or y. */
     void (*add)(int64_t n, const real *x, const real *y, real *z);
 

@@ -139,10 +139,10 @@ static void scores(const attn_call *call, const attn_head *arrays, const attn_qu
     }
     int64_t head_dim = call->plan->problem.head_dim;
     bool dense = block->packed_queries != NULL;
-    attn_gemm(false, false, tile->rows, tile->keys, head_dim, call->scale,
-              dense ? block->packed_queries + state * head_dim : arrays->q + tile->row0 * arrays->q_row,
-              dense ? head_dim : arrays->q_row, keys->k + (tile->key0 - keys->begin), keys->k_row, 0, tile->s,
-              tile->ld);
+    attn_multiply(tile->rows, tile->keys, head_dim, call->scale,
+                  dense ? block->packed_queries + state * head_dim : arrays->q + tile->row0 * arrays->q_row,
+                  dense ? head_dim : arrays->q_row, keys->k + (tile->key0 - keys->begin), keys->k_row, false, tile->s,
+                  tile->ld);
 }
 
 /* Rows that are edited and exponentiated together, in the first-level cache. Meanwhile mask and bias of the next ones
@@ -190,7 +190,7 @@ static void tile_step(const attn_call *call, const attn_task *task, const attn_q
         call->kernels->scale_rows(tile->rows, v_dim, o, v_dim, block->rescale + state);
     const real *v = block->cleaning ? block->clean : keys->v + (tile->key0 - keys->begin) * keys->v_row;
     int64_t v_row = block->cleaning ? v_dim : keys->v_row;
-    attn_gemm(false, false, tile->rows, v_dim, tile->keys, 1, tile->s, tile->ld, v, v_row, first ? 0 : 1, o, v_dim);
+    attn_multiply(tile->rows, v_dim, tile->keys, 1, tile->s, tile->ld, v, v_row, !first, o, v_dim);
 }
 
 /* Rows of one head over the keys of a tile: nothing where all are hidden, in strips where some are, since a strip leaves

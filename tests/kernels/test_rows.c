@@ -1,4 +1,4 @@
-/* Kernels over rows of a matrix: add_product, product_transposed, scale_rows, scaled, transpose, all_finite, add. Matrices
+/* Kernels over rows of a matrix: add_product, product_transposed, multiply, scale_rows, scaled, transpose, all_finite, add. Matrices
  * are as large as their rows reach, with NaN between the rows. */
 #include "kernel_test.h"
 
@@ -103,6 +103,38 @@ static void test_product_transposed(void **state) {
         free(from);
         free(w);
         free(to);
+    }
+}
+
+/* Every number of rows and columns that a block may leave over; a result is known to the bit. */
+static void test_multiply(void **state) {
+    const REAL(attn_kernels) *kernels = kernels_under_test(state);
+    bool fused = *(const attn_isa *)*state != ATTN_ISA_GENERIC;
+    for (int64_t cols = 0; cols <= LONGEST; cols++) {
+        int64_t rows = cols * 5 % 14, k = cols % 4 == 3 ? 0 : cols * 7 % 23;
+        int64_t ldx = k + cols % 2, ldw = cols + cols % 3, ldy = cols + cols % 5;
+        real alpha = cols % 2 == 0 ? 1 : (real)0.37;
+        bool add = cols % 3 == 0;
+        real *x = matrix(rows, k, ldx, 1), *w = matrix(k, cols, ldw, 2), *y = matrix(rows, cols, ldy, 3);
+        int64_t size = rows > 0 ? (rows - 1) * ldy + cols : 0;
+        for (int64_t i = 0; i < rows && !add; i++)
+            for (int64_t j = 0; j < cols; j++)
+                y[i * ldy + j] = real_nan;
+        real *wanted = copied(y, size);
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t j = 0; j < cols; j++) {
+                real sum = 0;
+                for (int64_t c = 0; c < k; c++)
+                    sum = multiply_add(fused, x[i * ldx + c], w[c * ldw + j], sum);
+                sum *= alpha;
+                wanted[i * ldy + j] = add ? wanted[i * ldy + j] + sum : sum;
+            }
+        kernels->multiply(rows, cols, k, alpha, x, ldx, w, ldw, add, y, ldy);
+        assert_true(same_bits(y, wanted, size));
+        free(x);
+        free(w);
+        free(y);
+        free(wanted);
     }
 }
 
@@ -247,6 +279,7 @@ int main(void) {
         cmocka_unit_test(test_all_finite),
         cmocka_unit_test(test_add_product),
         cmocka_unit_test(test_product_transposed),
+        cmocka_unit_test(test_multiply),
         cmocka_unit_test(test_add),
     };
     return run_for_every_isa("kernels rows", tests, sizeof tests / sizeof *tests);

@@ -1,0 +1,71 @@
+/* What the BLAS core in use makes of this CPU, by its name.
+ *
+ * OpenBLAS knows the processors that were there before it. What it does not know it takes for an old one: 0.3.21 computes
+ * with core Prescott, sixteen bytes at a time, on a Xeon of 2023 (Emerald Rapids), at a sixth of what the CPU can do.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "blas/blas.h"
+
+/* The x86 cores of OpenBLAS (driver/others/dynamic.c) and the instruction set of ours that its products are on a level
+ * with. AVX without FMA is half of AVX2, so that it counts as generic. */
+static const struct {
+    const char *name;
+    attn_isa isa;
+} cores[] = {
+    {"SkylakeX", ATTN_ISA_AVX512},
+    {"Cooperlake", ATTN_ISA_AVX512},
+    {"SapphireRapids", ATTN_ISA_AVX512},
+    {"Haswell", ATTN_ISA_AVX2},
+    {"Zen", ATTN_ISA_AVX2},
+    {"Excavator", ATTN_ISA_AVX2},
+    {"Steamroller", ATTN_ISA_AVX2},
+    {"Piledriver", ATTN_ISA_AVX2},
+    {"Bulldozer", ATTN_ISA_AVX2},
+    {"Sandybridge", ATTN_ISA_GENERIC},
+    {"Nehalem", ATTN_ISA_GENERIC},
+    {"Prescott", ATTN_ISA_GENERIC},
+    {"Core2", ATTN_ISA_GENERIC},
+    {"Penryn", ATTN_ISA_GENERIC},
+    {"Dunnington", ATTN_ISA_GENERIC},
+    {"Atom", ATTN_ISA_GENERIC},
+    {"Nano", ATTN_ISA_GENERIC},
+    {"Athlon", ATTN_ISA_GENERIC},
+    {"Opteron", ATTN_ISA_GENERIC},
+    {"Opteron_SSE3", ATTN_ISA_GENERIC},
+    {"Barcelona", ATTN_ISA_GENERIC},
+    {"Bobcat", ATTN_ISA_GENERIC},
+};
+
+static struct {
+    bool falls_short;
+    char advice[160];
+} judgement;
+
+static void judge(void) {
+    attn_isa ours = attn_isa_in_use();
+    for (size_t i = 0; i < sizeof cores / sizeof *cores; i++)
+        if (strcmp(attn_blas_core(), cores[i].name) == 0)
+            judgement.falls_short = cores[i].isa < ours;
+    if (judgement.falls_short)
+        snprintf(judgement.advice, sizeof judgement.advice,
+                 "OpenBLAS computes with core %s, which does not use the %s of this CPU: set OPENBLAS_CORETYPE=%s",
+                 attn_blas_core(), attn_isa_name(ours), ours == ATTN_ISA_AVX512 ? "SkylakeX" : "Haswell");
+}
+
+static void judge_once(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, judge);
+}
+
+bool attn_blas_falls_short(void) {
+    judge_once();
+    return judgement.falls_short;
+}
+
+const char *attn_blas_advice(void) {
+    judge_once();
+    return judgement.advice;
+}
