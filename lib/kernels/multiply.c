@@ -5,93 +5,139 @@
  */
 #include "kernels/simd.h"
 
-/* Rows and vectors of a block: 24 of 32 registers hold sums, or 12 of 16, and each load of w serves all rows. */
-#define BLOCK_ROWS 6
+/* Rows and vectors of a block: 24 of 32 registers hold sums, or 12 of 16, and each load of w serves all rows. Where fewer
+ * columns are left the block is taller. */
 #if defined(ATTN_KERNEL_ISA_AVX512) || defined(ATTN_KERNEL_ISA_NEON)
 #define BLOCK_VECS 4
+#define MOST_SUMS 24
 #else
 #define BLOCK_VECS 2
+#define MOST_SUMS 12
 #endif
+#define MOST_ROWS 12
+#define ROWS_OF(vecs) (MOST_SUMS / (vecs) < MOST_ROWS ? MOST_SUMS / (vecs) : MOST_ROWS)
 
-/* rows x vecs results, the last vector of `part` columns only where part is not 0; rows, vecs, whether there is a part and
- * add are constants at every call. */
-INLINE void multiply_block(int rows, int vecs, int64_t part, bool add, int64_t k, real alpha, const real *x,
-                           int64_t ldx, const real *w, int64_t ldw, real *y, int64_t ldy) {
-    vec sum[BLOCK_ROWS][BLOCK_VECS];
-#pragma GCC unroll 6
+/* Rows that one address serves, with the row stride and twice it: more would not fit the integer registers. */
+#define ADDRESS_ROWS 3
+
+/* Some columns of a product, at which w and y begin: whole vectors, or the last of them a `part` of one. */
+typedef struct column_product {
+    int64_t rows, k, part;
+    const real *x, *w;
+    real *y;
+    int64_t ldx, ldw, ldy;
+    real alpha;
+    bool add;
+} column_product;
+
+/* The sums of rows x vecs results to row i and below. All arguments but p, i and sum are constants at every call. */
+INLINE void store_block(int rows, int vecs, bool ragged, bool add, const column_product *p, int64_t i,
+                        vec (*sum)[BLOCK_VECS]) {
+#pragma GCC unroll 12
     for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < vecs; v++) {
+            real *y = p->y + (i + r) * p->ldy + v * LANES;
+            vec result = p->alpha * sum[r][v];
+            if (ragged && v == vecs - 1)
+                vec_store_part(y, p->part, add ? vec_load_part(y, p->part, 0) + result : result);
+            else
+                vec_store(y, add ? vec_load(y) + result : result);
+        }
+}
+
+/* rows x vecs results from row i on. All arguments but p and i are constants at every call. */
+INLINE void multiply_block(int rows, int vecs, bool ragged, const column_product *p, int64_t i) {
+    vec sum[MOST_ROWS][BLOCK_VECS];
+    const real *address[MOST_ROWS / ADDRESS_ROWS];
+    int64_t ldx = p->ldx, ldw = p->ldw, k = p->k, part = p->part;
+#pragma GCC unroll 12
+    for (int r = 0; r < rows; r++) {
+        if (r % ADDRESS_ROWS == 0)
+            address[r / ADDRESS_ROWS] = p->x + (i + r) * ldx;
 #pragma GCC unroll 4
         for (int v = 0; v < vecs; v++)
             sum[r][v] = vec_all(0);
-    for (int64_t c = 0; c < k; c++) {
+    }
+    const real *w = p->w;
+    for (int64_t c = 0; c < k; c++, w += ldw) {
         vec loaded[BLOCK_VECS];
 #pragma GCC unroll 4
         for (int v = 0; v < vecs; v++)
-            loaded[v] = vec_kept(part == 0 ? vec_load(w + c * ldw + v * LANES) : vec_load_part(w + c * ldw, part, 0));
-#pragma GCC unroll 6
+            loaded[v] =
+                vec_kept(ragged && v == vecs - 1 ? vec_load_part(w + v * LANES, part, 0) : vec_load(w + v * LANES));
+#pragma GCC unroll 12
         for (int r = 0; r < rows; r++) {
-            vec factor = vec_kept(vec_all(x[r * ldx + c]));
+            vec factor = vec_kept(vec_all(address[r / ADDRESS_ROWS][c + r % ADDRESS_ROWS * ldx]));
 #pragma GCC unroll 4
             for (int v = 0; v < vecs; v++)
                 sum[r][v] = vec_fma(factor, loaded[v], sum[r][v]);
         }
     }
-    /* from memory: all registers are taken until here */
-    __asm__ volatile("" : "+m"(alpha));
-#pragma GCC unroll 6
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
-        for (int v = 0; v < vecs; v++) {
-            real *to = y + r * ldy + v * LANES;
-            vec result = alpha * sum[r][v];
-            if (part != 0)
-                vec_store_part(to, part, add ? vec_load_part(to, part, 0) + result : result);
-            else
-                vec_store(to, add ? vec_load(to) + result : result);
-        }
+    /* nothing of what follows may take a register before */
+    __asm__ volatile("" ::: "memory");
+    if (p->add)
+        store_block(rows, vecs, ragged, true, p, i, sum);
+    else
+        store_block(rows, vecs, ragged, false, p, i, sum);
 }
 
-/* All rows of some columns. */
-INLINE void multiply_columns(int vecs, int64_t part, bool add, int64_t rows, int64_t k, real alpha, const real *x,
-                             int64_t ldx, const real *w, int64_t ldw, real *y, int64_t ldy) {
-    int64_t i = 0;
-    for (; i + BLOCK_ROWS <= rows; i += BLOCK_ROWS)
-        multiply_block(BLOCK_ROWS, vecs, part, add, k, alpha, x + i * ldx, ldx, w, ldw, y + i * ldy, ldy);
-    if (i + 4 <= rows) {
-        multiply_block(4, vecs, part, add, k, alpha, x + i * ldx, ldx, w, ldw, y + i * ldy, ldy);
-        i += 4;
+/* All rows of so many vectors of columns. A function for each number: gcc 12 runs out of registers where they share one. */
+#define DEFINE_COLUMNS(name, vecs, ragged)                                                                             \
+    static __attribute__((noinline)) void name(const column_product *p) {                                              \
+        int64_t i = 0;                                                                                                 \
+        for (; i + ROWS_OF(vecs) <= p->rows; i += ROWS_OF(vecs))                                                       \
+            multiply_block(ROWS_OF(vecs), vecs, ragged, p, i);                                                         \
+        for (; i + 4 <= p->rows; i += 4)                                                                               \
+            multiply_block(4, vecs, ragged, p, i);                                                                     \
+        for (; i < p->rows; i++)                                                                                       \
+            multiply_block(1, vecs, ragged, p, i);                                                                     \
     }
-    if (i + 2 <= rows) {
-        multiply_block(2, vecs, part, add, k, alpha, x + i * ldx, ldx, w, ldw, y + i * ldy, ldy);
-        i += 2;
-    }
-    if (i < rows)
-        multiply_block(1, vecs, part, add, k, alpha, x + i * ldx, ldx, w, ldw, y + i * ldy, ldy);
-}
 
-INLINE void multiply(bool add, int64_t rows, int64_t cols, int64_t k, real alpha, const real *x, int64_t ldx,
-                     const real *w, int64_t ldw, real *y, int64_t ldy) {
-    int64_t j = 0;
-    for (; j + BLOCK_VECS * LANES <= cols; j += BLOCK_VECS * LANES)
-        multiply_columns(BLOCK_VECS, 0, add, rows, k, alpha, x, ldx, w + j, ldw, y + j, ldy);
+DEFINE_COLUMNS(whole_1, 1, false)
+DEFINE_COLUMNS(whole_2, 2, false)
+DEFINE_COLUMNS(ragged_1, 1, true)
+DEFINE_COLUMNS(ragged_2, 2, true)
 #if BLOCK_VECS == 4
-    if (j + 2 * LANES <= cols) {
-        multiply_columns(2, 0, add, rows, k, alpha, x, ldx, w + j, ldw, y + j, ldy);
-        j += 2 * LANES;
-    }
+DEFINE_COLUMNS(whole_3, 3, false)
+DEFINE_COLUMNS(whole_4, 4, false)
+DEFINE_COLUMNS(ragged_3, 3, true)
+DEFINE_COLUMNS(ragged_4, 4, true)
 #endif
-    if (j + LANES <= cols) {
-        multiply_columns(1, 0, add, rows, k, alpha, x, ldx, w + j, ldw, y + j, ldy);
-        j += LANES;
-    }
-    if (j < cols)
-        multiply_columns(1, cols - j, add, rows, k, alpha, x, ldx, w + j, ldw, y + j, ldy);
-}
+
+/* By the number of vectors, less one. */
+static void (*const whole[BLOCK_VECS])(const column_product *p) = {
+    whole_1,
+    whole_2,
+#if BLOCK_VECS == 4
+    whole_3,
+    whole_4,
+#endif
+};
+static void (*const ragged[BLOCK_VECS])(const column_product *p) = {
+    ragged_1,
+    ragged_2,
+#if BLOCK_VECS == 4
+    ragged_3,
+    ragged_4,
+#endif
+};
 
 void KERNEL(multiply)(int64_t rows, int64_t cols, int64_t k, real alpha, const real *x, int64_t ldx, const real *w,
                       int64_t ldw, bool add, real *y, int64_t ldy) {
-    if (add)
-        multiply(true, rows, cols, k, alpha, x, ldx, w, ldw, y, ldy);
-    else
-        multiply(false, rows, cols, k, alpha, x, ldx, w, ldw, y, ldy);
+    for (int64_t j = 0; j < cols; j += BLOCK_VECS * LANES) {
+        int64_t left = cols - j < BLOCK_VECS * LANES ? cols - j : BLOCK_VECS * LANES;
+        const column_product p = {.rows = rows,
+                                  .k = k,
+                                  .part = left % LANES,
+                                  .x = x,
+                                  .w = w + j,
+                                  .y = y + j,
+                                  .ldx = ldx,
+                                  .ldw = ldw,
+                                  .ldy = ldy,
+                                  .alpha = alpha,
+                                  .add = add};
+        (p.part == 0 ? whole : ragged)[(left - 1) / LANES](&p);
+    }
 }

@@ -42,7 +42,7 @@ static int64_t whole(int64_t x, int64_t unit, int64_t most) {
 
 /* NULL for a core that packs everything. */
 static const small_core *find_small_core(void) {
-    static const small_core own = {"", 32 * 1024, 128};
+    static const small_core own = {"", 64 * 1024, 256};
     if (attn_blas_falls_short())
         return &own;
     for (size_t i = 0; i < sizeof small_cores / sizeof *small_cores; i++)
