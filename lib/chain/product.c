@@ -1,9 +1,4 @@
-/* Products on three paths, which a member takes by its own rows, the sizes and the BLAS core only.
- *
- *   strips  members of few rows wait for the weights to arrive from memory, once for all of them, in loops of our own
- *   panels  some columns of the weights are packed once for many rows, then multiplied in tiles that BLAS leaves unpacked
- *   blocks  large products, which BLAS packs itself
- */
+/* Products on the three paths of product_path.h. */
 #include "chain/product.h"
 
 #include <string.h>
@@ -20,7 +15,6 @@ enum {
     BLOCK_COLS = 512,      /* most columns, for which it packs its part of A anew; fewer give more threads work */
     NARROW_ROWS = 256,     /* most rows where BLOCK_COLS hold all columns, so that rows give several threads work */
     MEDIUM_ROWS = 512,     /* most rows where twice as many do, which are not cut then: halves are slower */
-    FEW_ROWS = 32,         /* members of up to this many rows take the loops */
     STRIP_ROWS = 64,       /* most rows that share one reading of the matrix */
     STRIP_COLS_MAX = 1024, /* columns of a task of the loops: long pieces of rows come faster from memory */
     STRIP_COLS_MIN = 256,  /* fewer are not worth a task */
@@ -29,18 +23,8 @@ enum {
         262144 /* multiplications worth starting a thread for: some ten microseconds at 25 per nanosecond */
 };
 
-/* 2-core Zen 4, OpenBLAS 0.3.21 core Cooperlake, 2026-11-30: the same section. Tiles stay below the million
- * multiplications up to which this BLAS does not pack. */
 enum {
-    MOST_UNPACKED = 1000000,
-    PANEL_BYTES = 256, /* of a row of a panel: four vectors, which the kernels of this BLAS take at once, by six rows */
-    PANEL_COLS = PANEL_BYTES / (int)sizeof(real),
-    TILE_ROWS = 48,
-    TILE_DEPTH = 256, /* most terms that one call sums */
-    DEPTH_UNIT = 16,
-    PANEL_TILES = 4,                 /* tiles that a panel is deep: results are read and written once for each panel */
-    PANEL_ROWS = 22 * TILE_ROWS,     /* rows that share a panel */
-    PANEL_ROWS_MIN = PANEL_ROWS / 2, /* when many threads want a share: packing takes 7 % then instead of 2 */
+    PANEL_COLS = ATTN_PANEL_BYTES / (int)sizeof(real),
     PANELS_PER_THREAD = 4,
     LINE = 64 / (int)sizeof(real),
     AHEAD = 8, /* rows of weights fetched ahead */
@@ -95,49 +79,9 @@ static const real *b_col(const attn_product *p, int64_t col) {
     return p->k == 0 ? NULL : p->b + (p->transpose_b ? col * p->b_stride : col);
 }
 
-typedef enum product_path { STRIPS, PANELS, BLOCKS, PATHS } product_path;
-
-/* SkylakeX has such products too, but on the machine where that was measured blocks are faster. */
-static bool core_likes_panels(void) {
-    return attn_blas_falls_short() || strcmp(attn_blas_core(), "Cooperlake") == 0;
+static attn_product_path path_of(const attn_product *p, int64_t member) {
+    return p->weights ? attn_product_path_of(rows_of(p, member), p->n, p->k) : ATTN_PATH_BLOCKS;
 }
-
-static product_path weights_path(int64_t rows, int64_t n, int64_t k) {
-    if (rows <= FEW_ROWS)
-        return STRIPS;
-    bool unpacked = attn_mul_saturated(rows, attn_mul_saturated(n, k)) <= MOST_UNPACKED; /* as a whole */
-    return !unpacked && core_likes_panels() ? PANELS : BLOCKS;
-}
-
-static product_path path_of(const attn_product *p, int64_t member) {
-    return p->weights ? weights_path(rows_of(p, member), p->n, p->k) : BLOCKS;
-}
-
-/* Terms of a tile: all about alike, and whole cache lines of X. */
-static int64_t tile_depth(int64_t k) {
-    return attn_blocks_of(attn_blocks_of(k, attn_blocks_of(k, TILE_DEPTH)), DEPTH_UNIT) * DEPTH_UNIT;
-}
-
-#if ATTN_REAL_BITS == 32
-int64_t attn_product_scratch(int64_t rows, int64_t n, int64_t k) {
-    return weights_path(rows, n, k) == PANELS ? PANEL_BYTES * attn_smaller(k, PANEL_TILES * tile_depth(k)) : 0;
-}
-
-int64_t attn_product_panels(int64_t members, int64_t rows, int64_t n, int64_t k) {
-    const int64_t least_cols = PANEL_BYTES / (int)sizeof(double);
-    int64_t panels = attn_mul_saturated(attn_blocks_of(rows, PANEL_ROWS_MIN), attn_blocks_of(n, least_cols));
-    return weights_path(rows, n, k) == PANELS ? attn_mul_saturated(members, panels) : 0;
-}
-
-const char *attn_product_way(int64_t rows, int64_t n, int64_t k) {
-    static const char *const ways[PATHS] = {
-        [STRIPS] = "own loops for all members at once: few rows",
-        [PANELS] = "weights packed in panels for small CBLAS products",
-        [BLOCKS] = "CBLAS in blocks",
-    };
-    return ways[weights_path(rows, n, k)];
-}
-#endif
 
 static void add_bias(const attn_product *p, int64_t rows, int64_t col, int64_t cols, real *c) {
     for (int64_t row = 0; p->bias != NULL && row < rows; row++)
@@ -149,8 +93,8 @@ static void add_bias(const attn_product *p, int64_t rows, int64_t col, int64_t c
 /* One product of a job: the tasks of one path after those of the other. Their queues count, nobody draws from them. */
 typedef struct product_part {
     const attn_product *product;
-    attn_blocks path[PATHS]; /* strips: columns of all members; panels: of groups of members, or of rows of one */
-    int64_t group;           /* members */
+    attn_blocks path[ATTN_PATHS]; /* strips: columns of all members; panels: of groups of members, or of rows of one */
+    int64_t group;                /* members */
 } product_part;
 
 typedef struct product_job {
@@ -162,7 +106,7 @@ typedef struct product_job {
 
 static void compute_block(const attn_product *p, const attn_block *block) {
     int64_t rows = rows_of(p, block->member);
-    if (path_of(p, block->member) != BLOCKS || block->row >= rows)
+    if (path_of(p, block->member) != ATTN_PATH_BLOCKS || block->row >= rows)
         return;
     int64_t block_rows = attn_smaller(block->rows, rows - block->row);
     real *c = c_row(p, block->member, block->row) + block->col;
@@ -196,7 +140,7 @@ static void compute_rows(const attn_product *p, int64_t col, int64_t cols, row_b
 static void compute_strip(const attn_product *p, int64_t col, int64_t cols) {
     row_batch batch = {0};
     for (int64_t member = 0; member < p->members; member++) {
-        int64_t rows = path_of(p, member) == STRIPS ? rows_of(p, member) : 0;
+        int64_t rows = path_of(p, member) == ATTN_PATH_STRIPS ? rows_of(p, member) : 0;
         for (int64_t row = 0; row < rows; row++) {
             batch.a[batch.rows] = a_row(p, member, row);
             batch.c[batch.rows] = c_row(p, member, row) + col;
@@ -227,7 +171,7 @@ static void pack_panel(const attn_product *p, int64_t from, int64_t depth, int64
 static void compute_tile(const attn_product *p, int64_t member, const attn_block *tile, int64_t from, int64_t depth,
                          const real *panel) {
     real *c = c_row(p, member, tile->row) + tile->col;
-    int64_t step = tile_depth(p->k);
+    int64_t step = attn_panel_tile_depth(p->k);
     for (int64_t d = 0; d < depth; d += step)
         attn_multiply(tile->rows, tile->cols, attn_smaller(step, depth - d), p->alpha,
                       a_row(p, member, tile->row) + from + d, a_stride_of(p), panel + d * tile->cols, tile->cols,
@@ -239,19 +183,19 @@ static void compute_tile(const attn_product *p, int64_t member, const attn_block
 static void compute_panel(const product_part *part, const attn_block *task, real *panel) {
     const attn_product *p = part->product;
     int64_t first = task->member * part->group, end = attn_smaller(p->members, first + part->group);
-    int64_t most = PANEL_TILES * tile_depth(p->k);
+    int64_t most = ATTN_PANEL_TILES * attn_panel_tile_depth(p->k);
     for (int64_t from = 0; from < p->k; from += most) {
         int64_t depth = attn_smaller(most, p->k - from);
         bool packed = false;
         for (int64_t member = first; member < end; member++) {
-            int64_t rows = path_of(p, member) == PANELS ? rows_of(p, member) : 0;
+            int64_t rows = path_of(p, member) == ATTN_PATH_PANELS ? rows_of(p, member) : 0;
             int64_t rows_end = attn_smaller(rows, task->row + task->rows);
             attn_block tile = *task;
-            for (; tile.row < rows_end; tile.row += TILE_ROWS) {
+            for (; tile.row < rows_end; tile.row += ATTN_PANEL_TILE_ROWS) {
                 if (!packed)
                     pack_panel(p, from, depth, task->col, task->cols, panel);
                 packed = true;
-                tile.rows = attn_smaller(TILE_ROWS, rows_end - tile.row);
+                tile.rows = attn_smaller(ATTN_PANEL_TILE_ROWS, rows_end - tile.row);
                 compute_tile(p, member, &tile, from, depth, panel);
             }
         }
@@ -265,15 +209,15 @@ static void compute_tasks(void *argument, int worker) {
         int path = 0;
         while (task >= part->path[path].queue.count) {
             task -= part->path[path].queue.count;
-            if (++path == PATHS) {
+            if (++path == ATTN_PATHS) {
                 part++;
                 path = 0;
             }
         }
         attn_block block = attn_block_at(&part->path[path], task);
-        if (path == STRIPS)
+        if (path == ATTN_PATH_STRIPS)
             compute_strip(part->product, block.col, block.cols);
-        else if (path == PANELS)
+        else if (path == ATTN_PATH_PANELS)
             compute_panel(part, &block, (real *)(job->scratch + worker * job->scratch_bytes));
         else
             compute_block(part->product, &block);
@@ -297,31 +241,32 @@ static attn_blocks cut_strips(const attn_product *p, int threads) {
 /* `rows` and `members` take panels. Which of them share one may follow the number of threads too: tiles begin at
  * multiples of their size, of which the rows of a task are one. */
 static attn_blocks cut_panels(const attn_product *p, int threads, int64_t rows, int64_t members, int64_t *group) {
-    int64_t shared = PANEL_ROWS;
+    int64_t shared = ATTN_PANEL_ROWS;
     int64_t wanted = threads > 1 ? (int64_t)PANELS_PER_THREAD * threads : 1;
     attn_blocks panels;
     do {
         *group = attn_larger(1, attn_smaller(shared * members / rows, p->members));
         panels = attn_cut(attn_blocks_of(p->members, *group), p->m, p->n, shared, PANEL_COLS);
         shared /= 2;
-    } while (panels.queue.count < wanted && shared >= PANEL_ROWS_MIN);
+    } while (panels.queue.count < wanted && shared >= ATTN_PANEL_ROWS_MIN);
     return panels;
 }
 
 static product_part cut_product(const attn_product *p, int threads) {
     product_part part = {.product = p};
-    int64_t members[PATHS] = {0}, rows[PATHS] = {0};
+    int64_t members[ATTN_PATHS] = {0}, rows[ATTN_PATHS] = {0};
     for (int64_t member = 0; p->n > 0 && member < p->members; member++) {
-        product_path path = path_of(p, member);
+        attn_product_path path = path_of(p, member);
         members[path]++;
         rows[path] += rows_of(p, member);
     }
-    if (rows[STRIPS] > 0)
-        part.path[STRIPS] = cut_strips(p, threads);
-    if (rows[PANELS] > 0)
-        part.path[PANELS] = cut_panels(p, threads, rows[PANELS], members[PANELS], &part.group);
-    if (rows[BLOCKS] > 0)
-        part.path[BLOCKS] = cut_blocks(p);
+    if (rows[ATTN_PATH_STRIPS] > 0)
+        part.path[ATTN_PATH_STRIPS] = cut_strips(p, threads);
+    if (rows[ATTN_PATH_PANELS] > 0)
+        part.path[ATTN_PATH_PANELS] =
+            cut_panels(p, threads, rows[ATTN_PATH_PANELS], members[ATTN_PATH_PANELS], &part.group);
+    if (rows[ATTN_PATH_BLOCKS] > 0)
+        part.path[ATTN_PATH_BLOCKS] = cut_blocks(p);
     return part;
 }
 
@@ -335,7 +280,7 @@ attn_status REAL(attn_run_products)(const attn_resources *resources, int count, 
         if (p->m == 0)
             continue;
         job.part[i] = cut_product(p, threads);
-        for (int path = 0; path < PATHS; path++)
+        for (int path = 0; path < ATTN_PATHS; path++)
             job.queue.count = attn_add_saturated(job.queue.count, job.part[i].path[path].queue.count);
         int64_t results = attn_mul_saturated(p->members, attn_mul_saturated(p->m, p->n));
         work = attn_add_saturated(work, attn_mul_saturated(results, p->k));

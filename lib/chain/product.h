@@ -7,19 +7,8 @@
 #include <stdint.h>
 
 #include "base/context.h"
-
-/* Bytes of scratch memory per thread for weights [k, n] and members of up to `rows` rows, in either precision; 0 where
- * none is needed. */
-int64_t attn_product_scratch(int64_t rows, int64_t n, int64_t k);
-
-/* The most tasks of such a product that take scratch memory, of `members` members: more threads would have theirs in vain. */
-int64_t attn_product_panels(int64_t members, int64_t rows, int64_t n, int64_t k);
-
-/* How a product with weights goes about a member of so many rows, for people. */
-const char *attn_product_way(int64_t rows, int64_t n, int64_t k);
-
-#ifdef ATTN_REAL_BITS
 #include "base/real.h"
+#include "chain/product_path.h"
 
 /* C[b] = alpha A[b] op(B) + 1 bias^T for each member b: A [m, k], op(B) = B [k, n] or the transpose of B [n, k],
  * C [m, n]. The names are the caller's, for sentences. */
@@ -52,5 +41,4 @@ enum { ATTN_MAX_PRODUCTS = 3 };
 attn_status REAL(attn_run_products)(const attn_resources *resources, int count, const attn_product *products,
                                     void *scratch, int64_t scratch_bytes);
 
-#endif
 #endif

@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "blas/blas.h"
-#include "chain/product.h"
+#include "chain/product_path.h"
 #include "layer/cache.h"
 #include "position/rotary_check.h"
 

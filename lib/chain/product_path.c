@@ -1,0 +1,54 @@
+/* The choice of a product's path. */
+#include "chain/product_path.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/checks.h"
+#include "blas/blas.h"
+
+/* FEW_ROWS: 2-core Sapphire Rapids, OpenBLAS 0.3.21 core SkylakeX, 2026-11-30; the others as in product_path.h:
+ * lib/kernels/LADDER.md, "Projections". */
+enum {
+    FEW_ROWS = 32, /* members of up to this many rows take the loops */
+    MOST_UNPACKED = 1000000,
+    TILE_DEPTH = 256, /* most terms that one call sums */
+    DEPTH_UNIT = 16,
+};
+
+/* SkylakeX has such products too, but on the machine where that was measured blocks are faster. */
+static bool core_likes_panels(void) {
+    return attn_blas_falls_short() || strcmp(attn_blas_core(), "Cooperlake") == 0;
+}
+
+attn_product_path attn_product_path_of(int64_t rows, int64_t n, int64_t k) {
+    if (rows <= FEW_ROWS)
+        return ATTN_PATH_STRIPS;
+    bool unpacked = attn_mul_saturated(rows, attn_mul_saturated(n, k)) <= MOST_UNPACKED; /* as a whole */
+    return !unpacked && core_likes_panels() ? ATTN_PATH_PANELS : ATTN_PATH_BLOCKS;
+}
+
+/* All about alike, and whole cache lines of X. */
+int64_t attn_panel_tile_depth(int64_t k) {
+    return attn_blocks_of(attn_blocks_of(k, attn_blocks_of(k, TILE_DEPTH)), DEPTH_UNIT) * DEPTH_UNIT;
+}
+
+int64_t attn_product_scratch(int64_t rows, int64_t n, int64_t k) {
+    bool panels = attn_product_path_of(rows, n, k) == ATTN_PATH_PANELS;
+    return panels ? ATTN_PANEL_BYTES * attn_smaller(k, ATTN_PANEL_TILES * attn_panel_tile_depth(k)) : 0;
+}
+
+int64_t attn_product_panels(int64_t members, int64_t rows, int64_t n, int64_t k) {
+    const int64_t least_cols = ATTN_PANEL_BYTES / (int)sizeof(double);
+    int64_t panels = attn_mul_saturated(attn_blocks_of(rows, ATTN_PANEL_ROWS_MIN), attn_blocks_of(n, least_cols));
+    return attn_product_path_of(rows, n, k) == ATTN_PATH_PANELS ? attn_mul_saturated(members, panels) : 0;
+}
+
+const char *attn_product_way(int64_t rows, int64_t n, int64_t k) {
+    static const char *const ways[ATTN_PATHS] = {
+        [ATTN_PATH_STRIPS] = "own loops for all members at once: few rows",
+        [ATTN_PATH_PANELS] = "weights packed in panels for small CBLAS products",
+        [ATTN_PATH_BLOCKS] = "CBLAS in blocks",
+    };
+    return ways[attn_product_path_of(rows, n, k)];
+}
