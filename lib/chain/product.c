@@ -5,6 +5,7 @@
 
 #include "base/blocks.h"
 #include "base/checks.h"
+#include "base/fetch.h"
 #include "base/status.h"
 #include "blas/blas.h"
 #include "kernels/kernels.h"
@@ -26,7 +27,6 @@ enum {
 enum {
     PANEL_COLS = ATTN_PANEL_BYTES / (int)sizeof(real),
     PANELS_PER_THREAD = 4,
-    LINE = 64 / (int)sizeof(real),
     AHEAD = 8, /* rows of weights fetched ahead */
 };
 
@@ -161,8 +161,8 @@ static void pack_panel(const attn_product *p, int64_t from, int64_t depth, int64
     int64_t stride = b_stride_of(p);
     const real *b = b_col(p, col) + from * stride;
     for (int64_t r = 0; r < depth; r++) {
-        for (int64_t c = 0; r + AHEAD < depth && c < cols; c += LINE)
-            __builtin_prefetch(b + (r + AHEAD) * stride + c);
+        if (r + AHEAD < depth)
+            attn_fetch(b + (r + AHEAD) * stride, cols * (int64_t)sizeof(real), ATTN_FETCH_TO_L1);
         memcpy(panel + r * cols, b + r * stride, (size_t)cols * sizeof(real));
     }
 }

@@ -6,6 +6,7 @@
  * LADDER.md). The other rows of x find w in the first-level cache. Long rows are read four at a time, for a single row of x
  * eight, and what comes next is asked for.
  */
+#include "base/fetch.h"
 #include "kernels/simd.h"
 
 /* Rows of x that share what was loaded of w, and rows of w at once. With 16 registers more would not fit. */
@@ -27,19 +28,12 @@
 #define PANEL_ROWS 3
 #define PANEL_VECS (VEC_BYTES == 64 ? 8 : 4)
 
-/* Asks for a row of w. */
-INLINE void fetch_row(int64_t cols, const real *w) {
-    enum { LINE = 64 / sizeof(real) };
-    for (int64_t j = 0; j < cols; j += LINE)
-        __builtin_prefetch(w + j);
-}
-
 /* One row of w. */
 INLINE void panel_row(int rows, int vecs, int64_t part, int64_t fetched, const real *const *factor, int64_t d,
                       const real *w, int64_t ld, int64_t j, vec (*sum)[PANEL_VECS]) {
     const real *row = w + d * ld;
     if (fetched > 0)
-        fetch_row(fetched, row + STRIP * ld);
+        attn_fetch(row + STRIP * ld, fetched * (int64_t)sizeof(real), ATTN_FETCH_TO_L1);
 #pragma GCC unroll 8
     for (int v = 0; v < vecs; v++) {
         vec loaded = part == 0 ? vec_load(row + j + v * LANES) : vec_load_part(row + j, part, 0);

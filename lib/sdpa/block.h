@@ -3,6 +3,7 @@
 #ifndef ATTN_LIB_BLOCK_H
 #define ATTN_LIB_BLOCK_H
 
+#include "base/fetch.h"
 #include "base/real.h"
 #include "sdpa/engines.h"
 
@@ -35,14 +36,11 @@ typedef struct attn_query_block {
     bool cleaning;                     /* non-finite values are kept from rows that do not see them */
 } attn_query_block;
 
-/* Asks for rows that will be read soon. Inlined by force: gcc 12 takes a function that only does this for one without
- * effect and drops its calls. */
+/* Asks for rows that will be read soon; forced for the reason that attn_fetch() has. */
 static inline __attribute__((always_inline)) void attn_fetch_rows(int64_t rows, int64_t cols, const real *x,
                                                                   int64_t ld) {
-    enum { LINE = 64 / sizeof(real) };
     for (int64_t i = 0; i < rows; i++)
-        for (int64_t c = 0; c < cols; c += LINE)
-            __builtin_prefetch(x + i * ld + c, 0, 2);
+        attn_fetch(x + i * ld, cols * (int64_t)sizeof(real), ATTN_FETCH_TO_L2);
 }
 
 /* A block without share, heads and rows, with the workspace of one worker. */

@@ -26,7 +26,7 @@ static void add_fetch(fetch_list *list, const real *x, int64_t row0, int64_t row
     list->part[list->parts++].ld = ld;
 }
 
-/* Asks for as much of what is left as `rows` are of the rows that are left. Inlined by force: see attn_fetch_rows(). */
+/* Asks for as much of what is left as `rows` are of the rows that are left. Inlined by force: see attn_fetch(). */
 static inline __attribute__((always_inline)) void fetch_share(fetch_list *list, int64_t rows, int64_t rows_left) {
     for (int i = 0; i < list->parts; i++) {
         int64_t ld = list->part[i].ld, now = list->part[i].rows * rows / rows_left;

@@ -3,6 +3,7 @@
 
 #include <tgmath.h>
 
+#include "base/fetch.h"
 #include "blas/blas.h"
 
 static void hide_range(real *s, int64_t begin, int64_t end) {
@@ -120,22 +121,15 @@ void attn_tile_edit(const attn_call *call, const attn_head *head, const attn_mem
     attn_tile_hide(call, head, member, tile);
 }
 
-/* Asks for every line that holds a part of these bytes. */
-static inline __attribute__((always_inline)) void fetch(const void *begin, int64_t bytes) {
-    enum { LINE = 64 };
-    const char *line = (const char *)begin - (uintptr_t)begin % LINE;
-    for (const char *end = (const char *)begin + bytes; line < end; line += LINE)
-        __builtin_prefetch(line, 0, 2);
-}
-
 void attn_tile_fetch(const attn_call *call, const attn_head *head, const attn_tile *tile) {
     const attn_problem *p = &call->plan->problem;
     int64_t masked = call->args->mask != NULL ? covered(tile, p, ATTN_HAS_MASK_LEN, p->mask_len) : 0;
     int64_t biased = call->args->bias != NULL ? covered(tile, p, ATTN_HAS_BIAS_LEN, p->bias_len) : 0;
     for (int64_t i = 0; masked > 0 && i < tile->rows; i++)
-        fetch(mask_row(call, head, tile, i), p->mask.key != 0 ? masked : 1);
+        attn_fetch_all(mask_row(call, head, tile, i), p->mask.key != 0 ? masked : 1, ATTN_FETCH_TO_L2);
     for (int64_t i = 0; biased > 0 && i < tile->rows; i++)
-        fetch(bias_row(call, head, tile, i), (p->bias.key != 0 ? biased : 1) * (int64_t)sizeof(real));
+        attn_fetch_all(bias_row(call, head, tile, i), (p->bias.key != 0 ? biased : 1) * (int64_t)sizeof(real),
+                       ATTN_FETCH_TO_L2);
 }
 
 void attn_tile_clean(const attn_call *call, const attn_head *head, const attn_tile *tile, real *clean, real *o,
