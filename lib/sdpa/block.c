@@ -32,6 +32,8 @@ attn_query_block attn_block_with_workspace(const attn_call *call, int worker) {
                               : NULL,
         .packed_keys = attn_ledger_grant(ledger, call->workspace, plan->pieces.packed_keys, worker),
         .packed_values = attn_ledger_grant(ledger, call->workspace, plan->pieces.packed_values, worker),
+        .queries_transposed = attn_ledger_grant(ledger, call->workspace, plan->pieces.queries_transposed, worker),
+        .strip = attn_ledger_grant(ledger, call->workspace, plan->pieces.strip, worker),
         .clean = attn_ledger_grant(ledger, call->workspace, plan->pieces.clean_values, worker),
     };
 }

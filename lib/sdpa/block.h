@@ -31,6 +31,7 @@ typedef struct attn_query_block {
     attn_block_state beside;           /* few queries: of a chunk of keys after the first */
     real *packed_queries;              /* heads x rows x head_dim, or NULL when Q is read where it is */
     real *packed_keys, *packed_values; /* of a tile */
+    real *queries_transposed, *strip;  /* few queries, many rows: Q; scores of a strip of keys, or Q on its way */
     real *clean;                       /* a tile of values */
     bool first_writes;                 /* the product of the first key begins the output of every row */
     bool cleaning;                     /* non-finite values are kept from rows that do not see them */

@@ -30,6 +30,26 @@ static void add_clean_product(const attn_call *call, const attn_head *arrays, at
     }
 }
 
+/* Scores of many rows: K Q^T, a strip of keys at a time, so that no sum goes across lanes, then transposed into place. K is
+ * read as it lies. */
+static void scores_of_many_rows(const attn_call *call, const attn_head *shared, const attn_tile *tile,
+                                const attn_query_block *block, int64_t rows, const real *const *q) {
+    const attn_kernels *kernels = call->kernels;
+    int64_t head_dim = call->plan->problem.head_dim;
+    const real *k = shared->k + tile->key0 * shared->k_row;
+    for (int64_t i = 0; i < rows; i++)
+        kernels->scaled(head_dim, 1, q[i], block->strip + i * head_dim);
+    kernels->transpose(rows, head_dim, block->strip, head_dim, block->queries_transposed, rows);
+    for (int64_t j = 0; j < tile->keys; j += ATTN_STRIP_KEYS) {
+        int64_t keys = attn_smaller(ATTN_STRIP_KEYS, tile->keys - j);
+        attn_fetch_rows(attn_smaller(ATTN_STRIP_KEYS, tile->keys - j - keys), head_dim, k + (j + keys) * shared->k_row,
+                        shared->k_row);
+        kernels->multiply(keys, rows, head_dim, call->scale, k + j * shared->k_row, shared->k_row,
+                          block->queries_transposed, rows, false, block->strip, rows);
+        kernels->transpose(keys, rows, block->strip, rows, block->s + j, tile->ld);
+    }
+}
+
 /* The rows of all heads over the keys of a chunk. The values of a row or of a few stay in registers; CBLAS has nothing to
  * offer here. */
 static void over_chunk(const attn_call *call, const attn_task *task, const attn_query_block *block,
@@ -53,7 +73,9 @@ static void over_chunk(const attn_call *call, const attn_task *task, const attn_
         o[i] = block->o + i * p->v_dim;
     }
     attn_head shared = attn_head_at(call, task, block->head0); /* all heads of the block read the same K and V */
-    if (call->scale != 0)
+    if (call->scale != 0 && block->share.many_rows)
+        scores_of_many_rows(call, &shared, &tile, block, rows, q);
+    else if (call->scale != 0)
         call->kernels->product_transposed(rows, tile.keys, p->head_dim, call->scale, q,
                                           shared.k + tile.key0 * shared.k_row, shared.k_row, s);
     for (int64_t head = 0; head < block->heads; head++) {

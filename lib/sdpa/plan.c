@@ -10,8 +10,8 @@
 #include "sdpa/plan.h"
 
 /* TINY: 2-core Xeon (Sapphire Rapids), 2026-11-30, a program that times plans of one engine after the other; LADDER.md, "Short
- * members". FEW_SCORES and FEW_ELEMENTS: 2-core EPYC (Zen 4), the same day, the second table of few queries there. The
- * others are reasoned, not measured. */
+ * members". FEW_SCORES and FEW_ELEMENTS: 2-core EPYC (Zen 4), the same day, the second table of few queries there. MANY_ROWS and
+ * MANY_SCORES: 2-core Xeon (Emerald Rapids), the same day, the table after that. The others are reasoned, not measured. */
 enum {
     TINY = 256,            /* queries x keys x head size, up to which the plain loops are ahead of everything */
     FEW_QUERIES = 8,       /* up to here own loops wait for K and V as a product would */
@@ -19,6 +19,9 @@ enum {
     FEW_SCORES = 8192,     /* of a chunk of keys, all heads of the group together, */
     FEW_ELEMENTS = 262144, /* and of its K: some 70 microseconds from memory, and little is left to merge */
     FEW_CHUNK = 256,       /* keys, the least and the unit */
+    MANY_ROWS = 32,        /* of a key head with few queries: from here on Q is transposed */
+    MANY_KEYS = 64,        /* which takes as long as the scores of some keys, */
+    MANY_SCORES = 16384,   /* so that their chunks are longer */
     NAIVE_BLOCK_ROWS = 64, /* without tiles a block only shares out the work */
     LEAST_FLOPS = 1000000, /* for a thread: some 20 microseconds, a few times what starting it costs */
     BLOCKS_PER_THREAD = 8, /* so that no thread waits long for the last one */
@@ -28,19 +31,33 @@ static int64_t group_of(const attn_problem *problem) {
     return problem->kv_heads > 0 ? problem->q_heads / problem->kv_heads : 0;
 }
 
+/* True when so many rows read each key that their scores come from a transposed Q. All rows count, not those of a piece of
+ * work, which follow the threads. Double and generic kernels, of fewer lanes, are faster without. */
+static bool many_rows(const attn_plan *plan, int64_t q_len, int64_t kv_len) {
+    int64_t rows = attn_mul_saturated(group_of(&plan->problem), q_len);
+    return q_len <= FEW_QUERIES && rows >= MANY_ROWS && kv_len >= MANY_KEYS && plan->dtype == ATTN_F32 &&
+           attn_isa_in_use() != ATTN_ISA_GENERIC;
+}
+
 /* Keys of a chunk, for all rows that read a key head and not for those of a piece of work, which follow the threads. */
 static int64_t few_chunk(const attn_plan *plan, int64_t q_len) {
     const attn_problem *p = &plan->problem;
     int64_t rows = attn_larger(attn_mul_saturated(group_of(p), q_len), 1);
     int64_t widest = attn_larger(attn_larger(p->head_dim, p->v_dim), 1);
-    int64_t keys = attn_smaller(FEW_SCORES / rows, FEW_ELEMENTS / widest);
+    int64_t scores = many_rows(plan, q_len, MANY_KEYS) ? MANY_SCORES : FEW_SCORES;
+    int64_t keys = attn_smaller(scores / rows, FEW_ELEMENTS / widest);
     return attn_larger(keys / FEW_CHUNK, 1) * FEW_CHUNK;
 }
 
 /* The most chunks that rows of this plan see. A window sees as many keys as it is long, but not from where a chunk begins. */
 static int64_t most_chunks(const attn_plan *plan) {
     attn_member longest = attn_member_of(&plan->problem, 0, &(attn_lengths){0});
-    int64_t size = few_chunk(plan, longest.q_len), all = attn_blocks_of(plan->problem.kv_len, size);
+    int64_t size = few_chunk(plan, longest.q_len);
+    int64_t fewer =
+        (MANY_ROWS - 1) / attn_larger(group_of(&plan->problem), 1); /* queries whose chunks may be shorter */
+    if (fewer > 0 && fewer < longest.q_len)
+        size = attn_smaller(size, few_chunk(plan, fewer));
+    int64_t all = attn_blocks_of(plan->problem.kv_len, size);
     if (longest.left < 0 || longest.right < 0)
         return all;
     int64_t seen = attn_add_saturated(attn_add_saturated(longest.left, longest.right), longest.q_len);
@@ -60,6 +77,7 @@ attn_share attn_share_of(const attn_plan *plan, const attn_member *member) {
     share.tiny =
         share.few_queries && attn_mul_saturated(pairs, attn_larger(attn_larger(p->head_dim, p->v_dim), 1)) <= TINY;
     if (share.few_queries && !share.tiny) { /* divisions are a fifth of a tiny member's time */
+        share.many_rows = many_rows(plan, member->q_len, member->kv_len);
         int64_t room = share.heads * attn_smaller(share.rows, plan->problem.q_len);
         share.rows = share.tile_rows = attn_larger(member->q_len, 1);
         share.tile_keys = few_chunk(plan, member->q_len);
@@ -134,7 +152,7 @@ static void book_fused(attn_plan *plan, int64_t real_bytes) {
     int64_t few_rows = attn_smaller(FEW_KEYS, p->q_len);
     int64_t rows = attn_larger(plan->block_heads * attn_smaller(plan->block_rows, p->q_len), few_rows);
     plan->chunk_rows = attn_smaller(rows, ATTN_FEW_ROWS);
-    int64_t few_scores = attn_smaller(attn_larger(FEW_SCORES, plan->chunk_rows * FEW_CHUNK),
+    int64_t few_scores = attn_smaller(attn_larger(MANY_SCORES, plan->chunk_rows * FEW_CHUNK),
                                       attn_mul_saturated(plan->chunk_rows, p->kv_len));
     int64_t scores =
         attn_larger(attn_smaller(shape->rows, p->q_len) * attn_smaller(shape->keys, p->kv_len), few_scores);
@@ -151,6 +169,12 @@ static void book_fused(attn_plan *plan, int64_t real_bytes) {
                                                 attn_mul_saturated(packed, p->head_dim), real_bytes, plan->workers);
     plan->pieces.packed_values = attn_ledger_book(ledger, "values of a tile, dense",
                                                   attn_mul_saturated(packed, p->v_dim), real_bytes, plan->workers);
+    int64_t many = many_rows(plan, attn_smaller(p->q_len, FEW_QUERIES), p->kv_len) ? plan->chunk_rows : 0;
+    plan->pieces.queries_transposed = attn_ledger_book(
+        ledger, "queries of few, transposed", attn_mul_saturated(many, p->head_dim), real_bytes, plan->workers);
+    plan->pieces.strip = attn_ledger_book(ledger, "scores of a strip of keys",
+                                          attn_mul_saturated(many, attn_larger(ATTN_STRIP_KEYS, p->head_dim)),
+                                          real_bytes, plan->workers);
     plan->pieces.output =
         attn_ledger_book(ledger, "output of a block", attn_mul_saturated(rows, p->v_dim), real_bytes, plan->workers);
     plan->pieces.row_max = attn_ledger_book(ledger, "row maxima", rows, real_bytes, plan->workers);
@@ -316,6 +340,8 @@ static void describe_fused(const attn_plan *plan, attn_text *out) {
         attn_add_text(out, " (%s)\npacking: %s%s", plan->shape.reason,
                       plan->shape.packed ? "K transposed and V dense, a tile at a time" : "none",
                       plan->queries_packed ? "; Q dense, a block at a time" : "");
+    if (share.many_rows)
+        attn_add_text(out, "\npacking: Q transposed (%d rows or more of a key head)", MANY_ROWS);
     attn_add_text(out, "\nblock that reads K and V once: %" PRId64 " heads x %" PRId64 " queries\n", share.heads,
                   attn_smaller(share.rows, p->q_len));
 }

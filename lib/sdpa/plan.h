@@ -85,6 +85,7 @@ typedef struct attn_pieces {
     int packed_queries;            /* fused: Q of a block, dense */
     int packed_keys;               /* fused: K of a tile, transposed */
     int packed_values;             /* fused: V of a tile, dense */
+    int queries_transposed, strip; /* fused, few queries with many rows: Q; scores of a strip of keys */
     int output;                    /* fused: the rows of a block while they accumulate */
     int row_max, row_sum, rescale; /* fused: one number per row of a block */
     int chunks, chunks_done;       /* fused: what rows have gathered from a chunk of keys; how many of them are done */
@@ -94,6 +95,9 @@ typedef struct attn_pieces {
 /* Rows of all heads that a piece of work with few queries has at most: those of four heads, if they are 32. */
 enum { ATTN_FEW_ROWS = 128 };
 
+/* Keys whose scores are computed at a time for many rows. */
+enum { ATTN_STRIP_KEYS = 48 };
+
 /* Keys whose values are cleaned at a time where queries are few. */
 enum { ATTN_FEW_CLEAN_KEYS = 256 };
 
@@ -101,6 +105,7 @@ enum { ATTN_FEW_CLEAN_KEYS = 256 };
 typedef struct attn_share {
     bool tiny;        /* plain loops: even preparing tiles would take longer */
     bool few_queries; /* own loops in place of CBLAS products */
+    bool many_rows;   /* few queries, but of so many heads that their scores are worth a transposed Q */
     int64_t heads, rows;
     int64_t tile_rows, tile_keys; /* of few queries: tile_keys is a chunk, whose results are merged with the others' */
 } attn_share;

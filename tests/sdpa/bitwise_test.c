@@ -26,6 +26,8 @@ static const char *const problems[] = {
     "b4h36/1q7k1025d3,ragged=7:1:0:3/1025:1024:300:0,causal,br,layout=blhd,lse",
     "h36/1q7k1100d6,mask=random:0.6,lse,nan=v:0:0:150:2+v:0:0:600:1+q:0:1:1:2,inf=v:0:0:151:1+k:0:0:1090:0+k:0:0:300:3",
     "h3/1q2k8211d5,causal,off=4095,lse,nan=v:0:0:4096:2+v:0:0:5000:1+k:0:0:8000:3",
+    /* so many rows of a key head that Q is transposed, and one fewer, whose chunks are shorter */
+    "b4h8/1q4k1300d5v3,qlens=4:3:4:1,kvlens=1300:1299:63:1300,causal,br,lse",
     "b3q7k17d3,qlens=5:7:1,kvlens=17:12:16,lse",            /* members of 255, 252 and 48 multiply-adds, */
     "b3h2/1q8k16d2,qlens=8:8:2,kvlens=16:15:16,causal,lse", /* of 256, 240 and 64 */
     "b3h2/1q8k33d1,qlens=8:8:7,kvlens=32:33:32,lse",        /* of 256, 264 and 224 */
