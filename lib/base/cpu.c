@@ -50,21 +50,37 @@ static attn_isa detect(void) {
         return ATTN_ISA_AVX2;
     return ATTN_ISA_AVX512;
 }
+
+static bool is_intel(void) {
+    unsigned a, b, c, d;
+    return __get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx && c == signature_INTEL_ecx &&
+           d == signature_INTEL_edx;
+}
 #elif defined(__aarch64__)
 static attn_isa detect(void) {
     return ATTN_ISA_NEON;
+}
+
+static bool is_intel(void) {
+    return false;
 }
 #else
 static attn_isa detect(void) {
     return ATTN_ISA_GENERIC;
 }
+
+static bool is_intel(void) {
+    return false;
+}
 #endif
 
 static attn_isa cpu_isa;
+static bool is_to_be_asked;
 
 /* Early priority: in a static link other constructors may already call the library. */
 __attribute__((constructor(101))) static void decide(void) {
     cpu_isa = detect();
+    is_to_be_asked = is_intel();
     const char *most = getenv("ATTN_MAX_ISA");
     if (most == NULL)
         return;
@@ -75,4 +91,8 @@ __attribute__((constructor(101))) static void decide(void) {
 
 attn_isa attn_cpu_isa(void) {
     return cpu_isa;
+}
+
+bool attn_cpu_is_to_be_asked(void) {
+    return is_to_be_asked;
 }

@@ -3,9 +3,15 @@
 #define ATTN_LIB_CPU_H
 
 #include <attn/base.h>
+#include <stdbool.h>
 
 /* The best instruction set, capped by the environment variable ATTN_MAX_ISA; decided when the library is loaded and
  * constant from then on. What is compiled in may be less: attn_isa_in_use(). */
 attn_isa attn_cpu_isa(void);
+
+/* True where memory that is read in order, with computations between, comes faster when it is asked for ahead: on Intel's
+ * processors. Four rows at a time read 15 GB/s instead of 12 on a 2-core Xeon (Emerald Rapids, 2026-11-30: LADDER.md, few
+ * queries); AMD's Zen 4 fetches by itself. */
+bool attn_cpu_is_to_be_asked(void);
 
 #endif

@@ -3,9 +3,11 @@
  * A result takes its terms in an order of its own, whatever rows and columns are computed beside it, so that its bits do
  * not depend on them. The first rows of x read w in the order of memory, row by row, if its rows are short: the processor
  * fetches ahead of that and of nothing else (2-core Zen 4, 2026-11-30: 10 GB/s four rows at a time, 30 row by row:
- * LADDER.md). The other rows of x find w in the first-level cache. Long rows are read four at a time, for a single row of x
+ * LADDER.md). The other rows of x find w in the first-level cache. Where
+ * several rows compute meanwhile, Intel's processors want to be asked all the same (base/cpu.h). Long rows are read four at a time, for a single row of x
  * eight, and what comes next is asked for.
  */
+#include "base/cpu.h"
 #include "base/fetch.h"
 #include "kernels/simd.h"
 
@@ -33,7 +35,7 @@ INLINE void panel_row(int rows, int vecs, int64_t part, int64_t fetched, const r
                       const real *w, int64_t ld, int64_t j, vec (*sum)[PANEL_VECS]) {
     const real *row = w + d * ld;
     if (fetched > 0)
-        attn_fetch(row + STRIP * ld, fetched * (int64_t)sizeof(real), ATTN_FETCH_TO_L1);
+        attn_fetch(row + STRIP * ld, fetched * (int64_t)sizeof(real), ATTN_FETCH_TO_L2);
 #pragma GCC unroll 8
     for (int v = 0; v < vecs; v++) {
         vec loaded = part == 0 ? vec_load(row + j + v * LANES) : vec_load_part(row + j, part, 0);
@@ -81,7 +83,8 @@ INLINE void product_panel(int rows, int vecs, int64_t part, int64_t depth, int64
  * asked for. */
 INLINE void product_strip(int rows, int64_t cols, int64_t depth, bool first, const real *const *x, int64_t c,
                           const real *w, int64_t ld, real *const *y) {
-    int64_t j = 0, fetched = first && cols > PANEL_VECS * LANES ? cols : 0;
+    bool in_order = cols <= PANEL_VECS * LANES;
+    int64_t j = 0, fetched = first && (!in_order || (rows > 1 && attn_cpu_is_to_be_asked())) ? cols : 0;
     for (; j + PANEL_VECS * LANES <= cols; j += PANEL_VECS * LANES, fetched = 0)
         product_panel(rows, PANEL_VECS, 0, depth, fetched, x, c, w, ld, y, j);
 #if VEC_BYTES == 64
@@ -197,8 +200,8 @@ INLINE void store_results(int rows, int cols, real scale, vec *sum, real *const 
 }
 
 /* rows x cols results at column j, w row by row; rows and cols are constants at every call. */
-INLINE void transposed_in_order(int rows, int cols, int64_t k, real scale, const real *const *x, const real *w,
-                                int64_t ld, real *const *y, int64_t j) {
+INLINE void transposed_in_order(int rows, int cols, bool fetch, int64_t k, real scale, const real *const *x,
+                                const real *w, int64_t ld, real *const *y, int64_t j) {
     vec sum[MOST_RESULTS + LANES];
     const real *row[FIRST_ROWS];
     for (int r = 0; r < rows; r++)
@@ -212,6 +215,8 @@ INLINE void transposed_in_order(int rows, int cols, int64_t k, real scale, const
 #pragma GCC unroll 8
         for (; c + LANES <= k; c += LANES) {
             vec loaded = vec_load(wr + c);
+            if (fetch)
+                ASK_FOR(wr + AHEAD * ld + c);
             if (rows > 1)
                 loaded = vec_kept(loaded);
             for (int r = 0; r < rows; r++)
@@ -262,11 +267,11 @@ INLINE void transposed_block(int rows, int cols, bool fetch, int64_t k, real sca
     store_results(rows, cols, scale, sum, y, j);
 }
 
-/* The first rows of x over a strip of w; returns how many they are. */
-INLINE int64_t transposed_first(int64_t rows, int64_t k, real scale, const real *const *x, const real *w, int64_t ld,
-                                real *const *y, int64_t j) {
+/* The first rows of x over a strip of w; returns how many they are. fetch is a constant at every call. */
+INLINE int64_t transposed_first(int64_t rows, bool fetch, int64_t k, real scale, const real *const *x, const real *w,
+                                int64_t ld, real *const *y, int64_t j) {
     if (rows == 1) {
-        transposed_in_order(1, STRIP, k, scale, x, w, ld, y, j);
+        transposed_in_order(1, STRIP, false, k, scale, x, w, ld, y, j);
         return 1;
     }
     if (k > IN_ORDER) {
@@ -279,11 +284,11 @@ INLINE int64_t transposed_first(int64_t rows, int64_t k, real scale, const real 
     }
     if (rows < FIRST_ROWS) {
         for (int d = 0; d < STRIP; d += 8)
-            transposed_in_order(2, 8, k, scale, x, w + d * ld, ld, y, j + d);
+            transposed_in_order(2, 8, fetch, k, scale, x, w + d * ld, ld, y, j + d);
         return 2;
     }
     for (int d = 0; d < STRIP; d += DEPTH)
-        transposed_in_order(FIRST_ROWS, DEPTH, k, scale, x, w + d * ld, ld, y, j + d);
+        transposed_in_order(FIRST_ROWS, DEPTH, fetch, k, scale, x, w + d * ld, ld, y, j + d);
     return FIRST_ROWS;
 }
 
@@ -292,16 +297,17 @@ INLINE void transposed_rows(int64_t rows, int64_t cols, int64_t k, real scale, c
     int64_t j = 0;
     for (; j + STRIP <= cols && rows > 0; j += STRIP) {
         const real *strip = w + j * ld;
-        int64_t r = transposed_first(rows, k, scale, x, strip, ld, y, j);
+        int64_t r = attn_cpu_is_to_be_asked() ? transposed_first(rows, true, k, scale, x, strip, ld, y, j)
+                                              : transposed_first(rows, false, k, scale, x, strip, ld, y, j);
         for (; r + ROWS <= rows; r += ROWS)
             for (int d = 0; d < STRIP; d += DEPTH)
                 transposed_block(ROWS, DEPTH, false, k, scale, x + r, strip + d * ld, ld, y + r, j + d);
         for (; r < rows; r++)
-            transposed_in_order(1, STRIP, k, scale, x + r, strip, ld, y + r, j);
+            transposed_in_order(1, STRIP, false, k, scale, x + r, strip, ld, y + r, j);
     }
     for (; j < cols; j++)
         for (int64_t r = 0; r < rows; r++)
-            transposed_in_order(1, 1, k, scale, x + r, w + j * ld, ld, y + r, j);
+            transposed_in_order(1, 1, false, k, scale, x + r, w + j * ld, ld, y + r, j);
 }
 
 /* Loops of a known length for the head sizes of most models: a fifth faster where the cache holds w. */
