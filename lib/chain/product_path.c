@@ -10,22 +10,36 @@
 /* FEW_ROWS: 2-core Sapphire Rapids, OpenBLAS 0.3.21 core SkylakeX, 2026-11-30; the others as in product_path.h:
  * lib/kernels/LADDER.md, "Projections". */
 enum {
-    FEW_ROWS = 32, /* members of up to this many rows take the loops */
+    FEW_ROWS = 32,   /* members of up to this many rows take the loops */
+    SOME_ROWS = 128, /* of panels on core SkylakeX: see below */
     MOST_UNPACKED = 1000000,
     TILE_DEPTH = 256, /* most terms that one call sums */
     DEPTH_UNIT = 16,
 };
 
-/* SkylakeX has such products too, but on the machine where that was measured blocks are faster. */
-static bool core_likes_panels(void) {
-    return attn_blas_falls_short() || strcmp(attn_blas_core(), "Cooperlake") == 0;
+/* The most rows of a member that takes panels. Cores named SkylakeX have small products too, but read large matrices faster in
+ * blocks: on 2-core Xeons (Sapphire and Emerald Rapids), 2026-11-30, panels are ahead up to some 150 rows. */
+static int64_t most_panel_rows(void) {
+    const char *core = attn_blas_core();
+    if (attn_blas_falls_short() || strcmp(core, "Cooperlake") == 0)
+        return INT64_MAX;
+    return strcmp(core, "SkylakeX") == 0 || strcmp(core, "SapphireRapids") == 0 ? SOME_ROWS : 0;
+}
+
+/* A product that this BLAS leaves unpacked as a whole is its own panel. */
+static bool is_one_panel(int64_t rows, int64_t n, int64_t k) {
+    return !attn_blas_falls_short() && attn_mul_saturated(rows, attn_mul_saturated(n, k)) <= MOST_UNPACKED;
 }
 
 attn_product_path attn_product_path_of(int64_t rows, int64_t n, int64_t k) {
     if (rows <= FEW_ROWS)
         return ATTN_PATH_STRIPS;
-    bool unpacked = attn_mul_saturated(rows, attn_mul_saturated(n, k)) <= MOST_UNPACKED; /* as a whole */
-    return !unpacked && core_likes_panels() ? ATTN_PATH_PANELS : ATTN_PATH_BLOCKS;
+    return rows <= most_panel_rows() && !is_one_panel(rows, n, k) ? ATTN_PATH_PANELS : ATTN_PATH_BLOCKS;
+}
+
+/* True when members of up to `rows` rows may take panels. */
+static bool some_take_panels(int64_t rows, int64_t n, int64_t k) {
+    return attn_product_path_of(attn_smaller(rows, most_panel_rows()), n, k) == ATTN_PATH_PANELS;
 }
 
 /* All about alike, and whole cache lines of X. */
@@ -34,14 +48,15 @@ int64_t attn_panel_tile_depth(int64_t k) {
 }
 
 int64_t attn_product_scratch(int64_t rows, int64_t n, int64_t k) {
-    bool panels = attn_product_path_of(rows, n, k) == ATTN_PATH_PANELS;
-    return panels ? ATTN_PANEL_BYTES * attn_smaller(k, ATTN_PANEL_TILES * attn_panel_tile_depth(k)) : 0;
+    return some_take_panels(rows, n, k)
+               ? ATTN_PANEL_BYTES * attn_smaller(k, ATTN_PANEL_TILES * attn_panel_tile_depth(k))
+               : 0;
 }
 
 int64_t attn_product_panels(int64_t members, int64_t rows, int64_t n, int64_t k) {
     const int64_t least_cols = ATTN_PANEL_BYTES / (int)sizeof(double);
     int64_t panels = attn_mul_saturated(attn_blocks_of(rows, ATTN_PANEL_ROWS_MIN), attn_blocks_of(n, least_cols));
-    return attn_product_path_of(rows, n, k) == ATTN_PATH_PANELS ? attn_mul_saturated(members, panels) : 0;
+    return some_take_panels(rows, n, k) ? attn_mul_saturated(members, panels) : 0;
 }
 
 const char *attn_product_way(int64_t rows, int64_t n, int64_t k) {
