@@ -110,8 +110,13 @@ static void compute_block(const attn_product *p, const attn_block *block) {
         return;
     int64_t block_rows = attn_smaller(block->rows, rows - block->row);
     real *c = c_row(p, block->member, block->row) + block->col;
-    attn_gemm(false, p->transpose_b, block_rows, block->cols, p->k, p->alpha, a_row(p, block->member, block->row),
-              a_stride_of(p), b_col(p, block->col), b_stride_of(p), 0, c, c_stride_of(p));
+    const real *a = a_row(p, block->member, block->row), *b = b_col(p, block->col);
+    if (!p->transpose_b && p->k > 0 && attn_product_is_small(rows, p->n, p->k))
+        attn_multiply(block_rows, block->cols, p->k, p->alpha, a, a_stride_of(p), b, b_stride_of(p), false, c,
+                      c_stride_of(p));
+    else
+        attn_gemm(false, p->transpose_b, block_rows, block->cols, p->k, p->alpha, a, a_stride_of(p), b, b_stride_of(p),
+                  0, c, c_stride_of(p));
     add_bias(p, block_rows, block->col, block->cols, c);
 }
 

@@ -1,7 +1,6 @@
 /* The choice of a product's path. */
 #include "chain/product_path.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #include "base/checks.h"
@@ -26,15 +25,14 @@ static int64_t most_panel_rows(void) {
     return strcmp(core, "SkylakeX") == 0 || strcmp(core, "SapphireRapids") == 0 ? SOME_ROWS : 0;
 }
 
-/* A product that this BLAS leaves unpacked as a whole is its own panel. */
-static bool is_one_panel(int64_t rows, int64_t n, int64_t k) {
-    return !attn_blas_falls_short() && attn_mul_saturated(rows, attn_mul_saturated(n, k)) <= MOST_UNPACKED;
+bool attn_product_is_small(int64_t rows, int64_t n, int64_t k) {
+    return attn_mul_saturated(rows, attn_mul_saturated(n, k)) <= MOST_UNPACKED;
 }
 
 attn_product_path attn_product_path_of(int64_t rows, int64_t n, int64_t k) {
     if (rows <= FEW_ROWS)
         return ATTN_PATH_STRIPS;
-    return rows <= most_panel_rows() && !is_one_panel(rows, n, k) ? ATTN_PATH_PANELS : ATTN_PATH_BLOCKS;
+    return rows <= most_panel_rows() && !attn_product_is_small(rows, n, k) ? ATTN_PATH_PANELS : ATTN_PATH_BLOCKS;
 }
 
 /* True when members of up to `rows` rows may take panels. */

@@ -2,6 +2,7 @@
 #ifndef ATTN_LIB_PRODUCT_PATH_H
 #define ATTN_LIB_PRODUCT_PATH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* What product.c has for the rows of a member times a matrix.
@@ -14,6 +15,9 @@ typedef enum attn_product_path { ATTN_PATH_STRIPS, ATTN_PATH_PANELS, ATTN_PATH_B
 
 /* The path of a member of so many rows with weights [k, n]: for its own rows, the sizes and the BLAS core to decide. */
 attn_product_path attn_product_path_of(int64_t rows, int64_t n, int64_t k);
+
+/* True for products that need no packing: a million multiplications at most. */
+bool attn_product_is_small(int64_t rows, int64_t n, int64_t k);
 
 /* Panels. 2-core Zen 4, OpenBLAS 0.3.21 core Cooperlake, 2026-11-30: lib/kernels/LADDER.md, "Projections". Tiles stay
  * below the million multiplications up to which this BLAS does not pack. */
