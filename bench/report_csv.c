@@ -41,10 +41,3 @@ bool report_csv(const char *file, const result_list *list) {
         fprintf(stderr, "attn-bench: cannot write CSV to '%s'\n", file);
     return written;
 }
-
-int report_files(const bench_options *options, const machine *m, const peaks *p, int peaks_count,
-                 const result_list *list) {
-    bool written = !options->json || report_json(options->json, m, p, peaks_count, list, NULL);
-    written &= !options->csv || report_csv(options->csv, list);
-    return written ? 0 : EXIT_UNWRITTEN;
-}
