@@ -324,9 +324,11 @@ static void describe_fused(const attn_plan *plan, attn_text *out) {
     const attn_problem *p = &plan->problem;
     attn_member longest = attn_member_of(p, 0, &(attn_lengths){0});
     attn_share share = attn_share_of(plan, &longest);
-    if (share.tiny)
+    if (share.tiny) {
         attn_add_text(out, "path: plain loops (q_len x kv_len x head size at most %d)\n", TINY);
-    else if (!share.few_queries)
+        return; /* they know neither tiles nor blocks */
+    }
+    if (!share.few_queries)
         attn_add_text(out, "path: tiles, one CBLAS product each way (q_len above %d)\n", FEW_QUERIES);
     else if (p->q_len <= FEW_QUERIES)
         attn_add_text(out, "path: few queries, own loops (q_len at most %d)\n", FEW_QUERIES);

@@ -301,6 +301,37 @@ static void test_growth(void **state) {
 
 /* ---- The text of a plan ------------------------------------------------------------------------------------------ */
 
+/* Each path of fused names what it has: plain loops take row by row, with neither tile nor chunk nor block. */
+static void test_describe_paths(void **state) {
+    (void)state;
+    static const struct {
+        const char *problem, *path, *pieces;
+        bool blocks;
+    } cases[] = {
+        {"q2d8", "\npath: plain loops", NULL, false},
+        {"q5k41d17", "\npath: few queries", "\nchunk: 5 queries x 41 keys", true},
+        {"q31d17", "\npath: few queries", "\nchunk: 31 queries x 31 keys", true},
+        {"q13k41d17", "\npath: tiles", "\ntile: 13 queries x 41 keys", true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        trial t;
+        trial_open(&t, cases[i].problem);
+        attn_problem problem = trial_problem(&t, ATTN_ENGINE_FUSED);
+        attn_plan *plan;
+        char text[4096];
+        assert_ok(attn_plan_create(NULL, &problem, REAL_DTYPE, &plan));
+        assert_ok(attn_plan_describe(plan, text, sizeof text, NULL));
+        assert_non_null(strstr(text, cases[i].path));
+        if (cases[i].pieces != NULL)
+            assert_non_null(strstr(text, cases[i].pieces));
+        else
+            assert_true(strstr(text, "\nchunk: ") == NULL && strstr(text, "\ntile: ") == NULL);
+        assert_int_equal(strstr(text, "\nblock that reads K and V once: ") != NULL, cases[i].blocks);
+        attn_plan_destroy(plan);
+        trial_close(&t);
+    }
+}
+
 static void test_describe(void **state) {
     (void)state;
     trial t;
@@ -358,6 +389,7 @@ int main(void) {
         cmocka_unit_test(test_workspace_for_all_lengths),
         cmocka_unit_test(test_empty_problem),
         cmocka_unit_test(test_growth),
+        cmocka_unit_test(test_describe_paths),
         cmocka_unit_test(test_describe),
     };
     return run_sdpa_tests(tests);
