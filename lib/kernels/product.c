@@ -3,9 +3,9 @@
  * A result takes its terms in an order of its own, whatever rows and columns are computed beside it, so that its bits do
  * not depend on them. The first rows of x read w in the order of memory, row by row, if its rows are short: the processor
  * fetches ahead of that and of nothing else (2-core Zen 4, 2026-11-30: 10 GB/s four rows at a time, 30 row by row:
- * LADDER.md). The other rows of x find w in the first-level cache. Where
- * several rows compute meanwhile, Intel's processors want to be asked all the same (base/cpu.h). Long rows are read four at a time, for a single row of x
- * eight, and what comes next is asked for.
+ * LADDER.md). The other rows of x find w in the first-level cache. Where several rows compute meanwhile, Intel's processors
+ * want to be asked all the same (base/cpu.h). Long rows are read four at a time, for a single row of x eight, and what comes
+ * next is asked for.
  */
 #include "base/cpu.h"
 #include "base/fetch.h"
@@ -19,7 +19,7 @@
 /* Rows of w that are asked for before they are read, by the first rows of x: into the second-level cache, since they would
  * drive each other from the first. */
 #define AHEAD 16
-#define ASK_FOR(address) __builtin_prefetch(address, 0, 2)
+#define ASK_FOR(w, elements) __builtin_prefetch(attn_fetch_address(w, (elements) * (int64_t)sizeof(real)), 0, 2)
 
 /* Rows of w that go through all rows of x before the next ones. */
 #define STRIP 16
@@ -35,7 +35,8 @@ INLINE void panel_row(int rows, int vecs, int64_t part, int64_t fetched, const r
                       const real *w, int64_t ld, int64_t j, vec (*sum)[PANEL_VECS]) {
     const real *row = w + d * ld;
     if (fetched > 0)
-        attn_fetch(row + STRIP * ld, fetched * (int64_t)sizeof(real), ATTN_FETCH_TO_L2);
+        attn_fetch(attn_fetch_address(row, STRIP * ld * (int64_t)sizeof(real)), fetched * (int64_t)sizeof(real),
+                   ATTN_FETCH_TO_L2);
 #pragma GCC unroll 8
     for (int v = 0; v < vecs; v++) {
         vec loaded = part == 0 ? vec_load(row + j + v * LANES) : vec_load_part(row + j, part, 0);
@@ -121,7 +122,7 @@ INLINE void product_step(int rows, int depth, bool fetch, int64_t cols, const re
         for (int d = 0; d < depth; d++) {
             loaded[d] = vec_load(w + d * ld + j);
             if (fetch)
-                ASK_FOR(w + (d + AHEAD) * ld + j);
+                ASK_FOR(w, (d + AHEAD) * ld + j);
         }
         for (int r = 0; r < rows; r++) {
             vec sum = vec_load(row[r] + j);
@@ -216,7 +217,7 @@ INLINE void transposed_in_order(int rows, int cols, bool fetch, int64_t k, real 
         for (; c + LANES <= k; c += LANES) {
             vec loaded = vec_load(wr + c);
             if (fetch)
-                ASK_FOR(wr + AHEAD * ld + c);
+                ASK_FOR(wr, AHEAD * ld + c);
             if (rows > 1)
                 loaded = vec_kept(loaded);
             for (int r = 0; r < rows; r++)
@@ -251,7 +252,7 @@ INLINE void transposed_block(int rows, int cols, bool fetch, int64_t k, real sca
         for (int d = 0; d < cols; d++) {
             vec loaded = vec_load(w + d * ld + c);
             if (fetch)
-                ASK_FOR(w + (d + AHEAD) * ld + c);
+                ASK_FOR(w, (d + AHEAD) * ld + c);
 #pragma GCC unroll 4
             for (int r = 0; r < rows; r++)
                 sum[r * cols + d] = vec_fma(factor[r], loaded, sum[r * cols + d]);

@@ -3,6 +3,7 @@
  * Zipping vectors i and i + LANES / 2 for all i brings each element's place one bit nearer to its transposed place;
  * after log2(LANES) rounds it is there.
  */
+#include "base/fetch.h"
 #include "kernels/simd.h"
 
 INLINE void zip(const vec *from, vec *to) {
@@ -51,7 +52,7 @@ void KERNEL(transpose)(int64_t rows, int64_t cols, const real *x, int64_t ldx, r
             real *to = y + j * ldy + i;
             if (height == LANES && width == LANES) {
                 for (int r = 0; r < LANES; r++)
-                    __builtin_prefetch(from + (LANES + r) * ldx);
+                    __builtin_prefetch(attn_fetch_address(from, (LANES + r) * ldx * (int64_t)sizeof(real)));
                 transpose_block(LANES, LANES, from, ldx, to, ldy);
             } else
                 transpose_block(height, width, from, ldx, to, ldy);

@@ -131,6 +131,7 @@ attn_status REAL(attn_plan_run)(const attn_plan *plan, const attn_args *given, v
     if (plan->tasks == 0 || attn_writes_nothing(&plan->problem, &arrays))
         return ATTN_OK;
     void *own = NULL;
+    int64_t none = 0; /* what pieces without bytes point at */
     if (workspace == NULL && plan->ledger.bytes > 0) {
         own = attn_allocate(&plan->resources, plan->ledger.bytes);
         if (own == NULL)
@@ -142,7 +143,9 @@ attn_status REAL(attn_plan_run)(const attn_plan *plan, const attn_args *given, v
         .args = &args,
         .lengths = lengths_of(&args),
         .kernels = REAL(attn_kernels_in_use)(),
-        .workspace = own != NULL ? own : workspace,
+        .workspace = own != NULL         ? own
+                     : workspace != NULL ? workspace
+                                         : &none,
         .scale = (real)plan->scale,
         .queue = {.count = plan->tasks},
     };

@@ -88,7 +88,8 @@ void attn_blas_task(const attn_call *call, int worker, const attn_task *task) {
         .keys = member->kv_len,
     };
     whole_head(call, task, &head, &whole, NULL);
-    if (call->kernels->all_finite(member->q_len, plan->problem.v_dim, head.out, head.out_row))
+    int64_t v_dim = plan->problem.v_dim; /* 0: there may be no out to point at */
+    if (v_dim == 0 || call->kernels->all_finite(member->q_len, v_dim, head.out, head.out_row))
         return;
     real *clean = attn_ledger_grant(&plan->ledger, call->workspace, plan->pieces.clean_values, worker);
     whole_head(call, task, &head, &whole, clean);

@@ -46,7 +46,7 @@ void attn_block_begin(const attn_call *call, const attn_task *task, const attn_q
     }
     for (int64_t head = 0; head < block->heads; head++) {
         attn_head arrays = attn_head_at(call, task, block->head0 + head);
-        attn_fetch_rows(block->rows, call->plan->problem.head_dim, arrays.q + block->row0 * arrays.q_row, arrays.q_row);
+        attn_fetch_rows(block->row0, block->rows, call->plan->problem.head_dim, arrays.q, arrays.q_row);
     }
     if (!block->first_writes)
         memset(block->o, 0, (size_t)(rows * call->plan->problem.v_dim) * sizeof *block->o);
@@ -83,11 +83,13 @@ static void finish(const attn_call *call, const attn_task *task, const attn_quer
                 attn_clear_rows(call, &arrays, block->row0 + i, 1);
                 continue;
             }
-            attn_divisor divisor = attn_with_sink(call, &arrays, block->row_max[state], sum);
-            real *out = arrays.out + (block->row0 + i) * arrays.out_row;
-            call->kernels->divided(v_dim, divisor.factor, divisor.sum, block->o + state * v_dim, out);
-            if (!all_finite)
-                make_nans_alike(v_dim, out);
+            if (v_dim > 0) { /* there may be no out to point at */
+                attn_divisor divisor = attn_with_sink(call, &arrays, block->row_max[state], sum);
+                real *out = arrays.out + (block->row0 + i) * arrays.out_row;
+                call->kernels->divided(v_dim, divisor.factor, divisor.sum, block->o + state * v_dim, out);
+                if (!all_finite)
+                    make_nans_alike(v_dim, out);
+            }
             if (arrays.lse != NULL)
                 arrays.lse[(block->row0 + i) * arrays.lse_row] =
                     isnan(sum) ? (real)NAN : block->row_max[state] + log(sum);

@@ -37,10 +37,10 @@ typedef struct attn_query_block {
     bool cleaning;                     /* non-finite values are kept from rows that do not see them */
 } attn_query_block;
 
-/* Asks for rows that will be read soon; forced for the reason that attn_fetch() has. */
-static inline __attribute__((always_inline)) void attn_fetch_rows(int64_t rows, int64_t cols, const real *x,
-                                                                  int64_t ld) {
-    for (int64_t i = 0; i < rows; i++)
+/* Asks for rows row0 .. row0+rows-1, which will be read soon; forced for the reason that attn_fetch() has. */
+static inline __attribute__((always_inline)) void attn_fetch_rows(int64_t row0, int64_t rows, int64_t cols,
+                                                                  const real *x, int64_t ld) {
+    for (int64_t i = row0; i < row0 + rows; i++)
         attn_fetch(x + i * ld, cols * (int64_t)sizeof(real), ATTN_FETCH_TO_L2);
 }
 

@@ -11,7 +11,7 @@
 static void mark_nonfinite(const attn_call *call, const attn_head *arrays, attn_tile tile,
                            const attn_query_block *block, real *o) {
     int64_t v_dim = call->plan->problem.v_dim, end = tile.key0 + tile.keys;
-    for (; tile.key0 < end; tile.key0 += ATTN_FEW_CLEAN_KEYS, tile.s += ATTN_FEW_CLEAN_KEYS) {
+    for (; tile.key0 < end; tile.key0 += tile.keys, tile.s += tile.keys) {
         tile.keys = attn_smaller(ATTN_FEW_CLEAN_KEYS, end - tile.key0);
         attn_tile_clean(call, arrays, &tile, block->clean, o, v_dim);
     }
@@ -21,12 +21,12 @@ static void add_clean_product(const attn_call *call, const attn_head *arrays, at
                               const attn_query_block *block, int64_t rows, const real **weights, real *const *o) {
     int64_t v_dim = call->plan->problem.v_dim, end = tile.key0 + tile.keys;
     tile.rows = 0; /* nothing to mark */
-    for (; tile.key0 < end; tile.key0 += ATTN_FEW_CLEAN_KEYS) {
+    for (; tile.key0 < end; tile.key0 += tile.keys) {
         tile.keys = attn_smaller(ATTN_FEW_CLEAN_KEYS, end - tile.key0);
         attn_tile_clean(call, arrays, &tile, block->clean, NULL, v_dim);
         call->kernels->add_product(rows, v_dim, tile.keys, weights, block->clean, v_dim, o);
         for (int64_t i = 0; i < rows; i++)
-            weights[i] += ATTN_FEW_CLEAN_KEYS;
+            weights[i] += tile.keys;
     }
 }
 
@@ -42,8 +42,7 @@ static void scores_of_many_rows(const attn_call *call, const attn_head *shared, 
     kernels->transpose(rows, head_dim, block->strip, head_dim, block->queries_transposed, rows);
     for (int64_t j = 0; j < tile->keys; j += ATTN_STRIP_KEYS) {
         int64_t keys = attn_smaller(ATTN_STRIP_KEYS, tile->keys - j);
-        attn_fetch_rows(attn_smaller(ATTN_STRIP_KEYS, tile->keys - j - keys), head_dim, k + (j + keys) * shared->k_row,
-                        shared->k_row);
+        attn_fetch_rows(j + keys, attn_smaller(ATTN_STRIP_KEYS, tile->keys - j - keys), head_dim, k, shared->k_row);
         kernels->multiply(keys, rows, head_dim, call->scale, k + j * shared->k_row, shared->k_row,
                           block->queries_transposed, rows, false, block->strip, rows);
         kernels->transpose(keys, rows, block->strip, rows, block->s + j, tile->ld);

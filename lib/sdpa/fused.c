@@ -12,7 +12,7 @@
 typedef struct fetch_list {
     struct {
         const real *x;
-        int64_t rows, cols, ld;
+        int64_t begin, end, cols, ld; /* rows */
     } part[3];
     int parts;
 } fetch_list;
@@ -20,8 +20,9 @@ typedef struct fetch_list {
 static void add_fetch(fetch_list *list, const real *x, int64_t row0, int64_t rows, int64_t cols, int64_t ld) {
     if (x == NULL || rows <= 0)
         return;
-    list->part[list->parts].x = x + row0 * ld;
-    list->part[list->parts].rows = rows;
+    list->part[list->parts].x = x;
+    list->part[list->parts].begin = row0;
+    list->part[list->parts].end = row0 + rows;
     list->part[list->parts].cols = cols;
     list->part[list->parts++].ld = ld;
 }
@@ -29,10 +30,9 @@ static void add_fetch(fetch_list *list, const real *x, int64_t row0, int64_t row
 /* Asks for as much of what is left as `rows` are of the rows that are left. Inlined by force: see attn_fetch(). */
 static inline __attribute__((always_inline)) void fetch_share(fetch_list *list, int64_t rows, int64_t rows_left) {
     for (int i = 0; i < list->parts; i++) {
-        int64_t ld = list->part[i].ld, now = list->part[i].rows * rows / rows_left;
-        attn_fetch_rows(now, list->part[i].cols, list->part[i].x, ld);
-        list->part[i].rows -= now;
-        list->part[i].x += now * ld;
+        int64_t begin = list->part[i].begin, now = (list->part[i].end - begin) * rows / rows_left;
+        attn_fetch_rows(begin, now, list->part[i].cols, list->part[i].x, list->part[i].ld);
+        list->part[i].begin += now;
     }
 }
 

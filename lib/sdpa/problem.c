@@ -413,6 +413,11 @@ attn_member attn_member_of(const attn_problem *p, int64_t b, const attn_lengths 
         member.kv_start = lengths->kv_offsets[b];
         member.q_len = member.q_rows = lengths->q_offsets[b + 1] - member.q_start;
         member.kv_len = lengths->kv_offsets[b + 1] - member.kv_start;
+        /* one without rows may begin where the buffer ends, and a stride beyond is no address */
+        if (member.q_len == 0)
+            member.q_start = 0;
+        if (member.kv_len == 0)
+            member.kv_start = 0;
     }
     if (lengths->q_lens != NULL)
         member.q_len = lengths->q_lens[b];

@@ -12,6 +12,8 @@ static void hide_range(real *s, int64_t begin, int64_t end) {
 }
 
 void attn_tile_scores(const attn_call *call, const attn_head *head, const attn_tile *tile) {
+    if (tile->rows == 0 || tile->keys == 0)
+        return; /* there may be no K to point at */
     if (call->scale == 0) {
         for (int64_t i = 0; i < tile->rows; i++)
             for (int64_t j = 0; j < tile->keys; j++)
@@ -39,7 +41,7 @@ static int64_t covered(const attn_tile *tile, const attn_problem *p, uint64_t fl
     return end > tile->key0 ? end - tile->key0 : 0;
 }
 
-/* Row i of a tile in the caller's mask and bias, from the tile's first key on. */
+/* Row i of a tile in the caller's mask and bias, from the tile's first key on, which they cover. */
 static const uint8_t *mask_row(const attn_call *call, const attn_head *head, const attn_tile *tile, int64_t i) {
     const attn_problem *p = &call->plan->problem;
     return call->args->mask + head->b * p->mask.batch + head->q_head * p->mask.head + (tile->row0 + i) * p->mask.row +
@@ -67,11 +69,11 @@ void attn_tile_bias(const attn_call *call, const attn_head *head, const attn_mem
     const attn_problem *p = &call->plan->problem;
     const attn_args *args = call->args;
     int64_t keys = covered(tile, p, ATTN_HAS_BIAS_LEN, p->bias_len);
-    for (int64_t i = 0; args->bias != NULL && i < tile->rows; i++) {
+    for (int64_t i = 0; args->bias != NULL && keys > 0 && i < tile->rows; i++) {
         const real *bias = bias_row(call, head, tile, i);
         if (p->bias.key == 1)
             call->kernels->add_bias(keys, bias, tile->s + i * tile->ld);
-        else if (keys > 0)
+        else
             add_to_row(keys, *bias, tile->s + i * tile->ld);
     }
     for (int64_t i = 0; args->alibi_slopes != NULL && i < tile->rows; i++)
@@ -82,12 +84,12 @@ void attn_tile_bias(const attn_call *call, const attn_head *head, const attn_mem
 static void hide_by_mask(const attn_call *call, const attn_head *head, const attn_tile *tile) {
     const attn_problem *p = &call->plan->problem;
     int64_t keys = covered(tile, p, ATTN_HAS_MASK_LEN, p->mask_len);
-    for (int64_t i = 0; i < tile->rows; i++) {
+    for (int64_t i = 0; keys > 0 && i < tile->rows; i++) {
         const uint8_t *mask = mask_row(call, head, tile, i);
         real *s = tile->s + i * tile->ld;
         if (p->mask.key == 1)
             call->kernels->hide(keys, mask, s);
-        else if (keys > 0 && *mask == 0)
+        else if (*mask == 0)
             hide_range(s, 0, keys);
     }
 }
