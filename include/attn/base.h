@@ -150,9 +150,9 @@ typedef struct attn_blas_info {
     const char *core;    /* the core its kernels are for: "Zen", "SkylakeX"; "" when it does not say */
     const char *flavour; /* "sequential", "pthread", "openmp"; "unknown" when it does not say */
     int integer_bits;    /* 32 or 64 */
-    const char
-        *advice; /* a sentence when that core leaves vectors of this CPU unused, as OpenBLAS does on processors newer
-                          * than itself, and what would help; "" when there is nothing to say */
+    /* a sentence when that core leaves vectors of this CPU unused, as OpenBLAS does on processors newer than itself, and
+     * what would help; "" when there is nothing to say */
+    const char *advice;
 } attn_blas_info;
 
 /* Fills struct_size bytes of info. Errors: ATTN_ERR_NULL, ATTN_ERR_STRUCT_SIZE. */

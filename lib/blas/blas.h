@@ -26,8 +26,8 @@ ATTN_API void attn_gemm_f64(bool transpose_a, bool transpose_b, int64_t m, int64
 #define attn_gemm REAL(attn_gemm)
 #define attn_multiply REAL(attn_multiply)
 
-/* C = alpha A B, or that much more with `add`: a product small enough for the cache, nothing transposed. CBLAS does it, under
- * the guard and with sizes that fit, or where this BLAS falls short the library's own kernel. */
+/* C = alpha A B, or that much more with `add`: a product small enough for the cache, nothing transposed. CBLAS does it,
+ * under the guard and with sizes that fit, or where this BLAS falls short the library's own kernel. */
 void attn_multiply(int64_t m, int64_t n, int64_t k, real alpha, const real *a, int64_t lda, const real *b, int64_t ldb,
                    bool add, real *c, int64_t ldc);
 #endif
@@ -83,11 +83,16 @@ attn_blas_flavour attn_blas_flavour_in_use(void);
 /* The name that the BLAS library gives the kernels it chose for this CPU, "" when it gives none. It decides shapes. */
 const char *attn_blas_core(void);
 
-/* True when that core is known to leave vectors of this CPU unused (core.c): small products have a kernel of our own then. */
+/* True when that core is known to leave vectors of this CPU unused (core.c): small products have a kernel of our own
+ * then. */
 bool attn_blas_falls_short(void);
 
 /* A sentence on what to do about it; "" where there is nothing to say. */
 const char *attn_blas_advice(void);
+
+/* By whom attn_multiply() has products done, for people: "CBLAS products", or "products by the library's own kernel: "
+ * and the advice. */
+const char *attn_multiply_way(void);
 
 /* A function of the BLAS library in use, or of a library that it needs; NULL when there is none of that name. `linked`
  * is a weak reference to it, for BLAS libraries linked statically. */

@@ -42,6 +42,7 @@ static const struct {
 static struct {
     bool falls_short;
     char advice[160];
+    char way[240];
 } judgement;
 
 static void judge(void) {
@@ -49,10 +50,13 @@ static void judge(void) {
     for (size_t i = 0; i < sizeof cores / sizeof *cores; i++)
         if (strcmp(attn_blas_core(), cores[i].name) == 0)
             judgement.falls_short = cores[i].isa < ours;
-    if (judgement.falls_short)
-        snprintf(judgement.advice, sizeof judgement.advice,
-                 "OpenBLAS computes with core %s, which does not use the %s of this CPU: set OPENBLAS_CORETYPE=%s",
-                 attn_blas_core(), attn_isa_name(ours), ours == ATTN_ISA_AVX512 ? "SkylakeX" : "Haswell");
+    snprintf(judgement.way, sizeof judgement.way, "CBLAS products");
+    if (!judgement.falls_short)
+        return;
+    snprintf(judgement.advice, sizeof judgement.advice,
+             "OpenBLAS computes with core %s, which does not use the %s of this CPU: set OPENBLAS_CORETYPE=%s",
+             attn_blas_core(), attn_isa_name(ours), ours == ATTN_ISA_AVX512 ? "SkylakeX" : "Haswell");
+    snprintf(judgement.way, sizeof judgement.way, "products by the library's own kernel: %s", judgement.advice);
 }
 
 static void judge_once(void) {
@@ -68,4 +72,9 @@ bool attn_blas_falls_short(void) {
 const char *attn_blas_advice(void) {
     judge_once();
     return judgement.advice;
+}
+
+const char *attn_multiply_way(void) {
+    judge_once();
+    return judgement.way;
 }

@@ -57,11 +57,17 @@ int64_t attn_product_panels(int64_t members, int64_t rows, int64_t n, int64_t k)
     return some_take_panels(rows, n, k) ? attn_mul_saturated(members, panels) : 0;
 }
 
-const char *attn_product_way(int64_t rows, int64_t n, int64_t k) {
-    static const char *const ways[ATTN_PATHS] = {
-        [ATTN_PATH_STRIPS] = "own loops for all members at once: few rows",
-        [ATTN_PATH_PANELS] = "weights packed in panels for small CBLAS products",
-        [ATTN_PATH_BLOCKS] = "CBLAS in blocks",
-    };
-    return ways[attn_product_path_of(rows, n, k)];
+void attn_add_product_way(attn_text *out, int64_t rows, int64_t n, int64_t k, bool transposed) {
+    switch (attn_product_path_of(rows, n, k)) {
+    case ATTN_PATH_STRIPS:
+        attn_add_text(out, "own loops for all members at once: few rows");
+        break;
+    case ATTN_PATH_PANELS:
+        attn_add_text(out, "weights packed in panels for small %s", attn_multiply_way());
+        break;
+    default: {
+        bool small = !transposed && attn_product_is_small(rows, n, k);
+        attn_add_text(out, "in blocks, %s", small ? attn_multiply_way() : "CBLAS products");
+    }
+    }
 }

@@ -5,10 +5,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/text.h"
+
 /* What product.c has for the rows of a member times a matrix.
  *
  *   strips  members of few rows wait for the weights to arrive from memory, once for all of them, in loops of our own
- *   panels  some columns of the weights are packed once for many rows, then multiplied in tiles that BLAS leaves unpacked
+ *   panels  some columns of the weights are packed once for many rows, then multiplied in tiles: by BLAS where it leaves
+ *           them unpacked, by a kernel of our own where the BLAS core leaves vectors of this CPU unused
  *   blocks  large products, which BLAS packs itself
  */
 typedef enum attn_product_path { ATTN_PATH_STRIPS, ATTN_PATH_PANELS, ATTN_PATH_BLOCKS, ATTN_PATHS } attn_product_path;
@@ -40,7 +43,7 @@ int64_t attn_product_scratch(int64_t rows, int64_t n, int64_t k);
  * vain. */
 int64_t attn_product_panels(int64_t members, int64_t rows, int64_t n, int64_t k);
 
-/* How a product with weights goes about a member of so many rows, for people. */
-const char *attn_product_way(int64_t rows, int64_t n, int64_t k);
+/* Adds how a product with weights [k, n], or transposed ones, goes about a member of so many rows, for people. */
+void attn_add_product_way(attn_text *out, int64_t rows, int64_t n, int64_t k, bool transposed);
 
 #endif

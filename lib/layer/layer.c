@@ -481,8 +481,10 @@ static void describe_product(const attn_layer_plan *plan, int weight, attn_text 
         return;
     bool of_context = attn_layer_has(plan, ATTN_LAYER_CROSS) && (weight == ATTN_LAYER_K || weight == ATTN_LAYER_V);
     int64_t rows = of_context ? plan->new_keys : plan->attention.problem.q_len;
-    attn_add_text(out, "product %s: %" PRId64 " rows of a member, %" PRId64 " inputs, %" PRId64 " columns, %s\n",
-                  w->name, rows, w->in, w->columns, attn_product_way(rows, w->columns, w->in));
+    attn_add_text(out, "product %s: %" PRId64 " rows of a member, %" PRId64 " inputs, %" PRId64 " columns, ", w->name,
+                  rows, w->in, w->columns);
+    attn_add_product_way(out, rows, w->columns, w->in, attn_layer_has(plan, ATTN_LAYER_OUT_IN));
+    attn_add_text(out, "\n");
 }
 
 attn_status attn_layer_plan_describe(const attn_layer_plan *plan, char *text, size_t size, size_t *needed) {

@@ -329,7 +329,7 @@ static void describe_fused(const attn_plan *plan, attn_text *out) {
         return; /* they know neither tiles nor blocks */
     }
     if (!share.few_queries)
-        attn_add_text(out, "path: tiles, one CBLAS product each way (q_len above %d)\n", FEW_QUERIES);
+        attn_add_text(out, "path: tiles (q_len above %d), %s\n", FEW_QUERIES, attn_multiply_way());
     else if (p->q_len <= FEW_QUERIES)
         attn_add_text(out, "path: few queries, own loops (q_len at most %d)\n", FEW_QUERIES);
     else

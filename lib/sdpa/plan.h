@@ -104,7 +104,7 @@ enum { ATTN_FEW_CLEAN_KEYS = 256 };
 /* The piece of work of fused for one member: `heads` query heads of one key head x at most `rows` queries. */
 typedef struct attn_share {
     bool tiny;        /* plain loops: even preparing tiles would take longer */
-    bool few_queries; /* own loops in place of CBLAS products */
+    bool few_queries; /* own loops in place of products of tiles */
     bool many_rows;   /* few queries, but of so many heads that their scores are worth a transposed Q */
     int64_t heads, rows;
     int64_t tile_rows, tile_keys; /* of few queries: tile_keys is a chunk, whose results are merged with the others' */

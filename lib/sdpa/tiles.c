@@ -22,17 +22,23 @@ enum {
     WIDE_VALUES = 256,     /* elements */
 };
 
-/* Cores with small products, and the keys of their tiles: as many as make V this large, at most `keys`. */
-typedef struct small_core {
-    const char *name;
+/* Who multiplies small tiles without packing them, and the keys of these: as many as make V this large, at most `keys`. */
+typedef struct small_products {
+    const char *core;
     int64_t value_bytes, keys;
-} small_core;
+    bool of_any_size; /* of more than MOST_MULTIPLICATIONS too */
+    const char *reason;
+} small_products;
 
-static const small_core small_cores[] = {
-    {"SkylakeX", 32 * 1024, 128},
-    {"SapphireRapids", 32 * 1024, 128},
-    {"Cooperlake", 64 * 1024, 256},
+#define UNPACKED "small products, which this BLAS core does without packing"
+static const small_products cores[] = {
+    {"SkylakeX", 32 * 1024, 128, false, UNPACKED},
+    {"SapphireRapids", 32 * 1024, 128, false, UNPACKED},
+    {"Cooperlake", 64 * 1024, 256, false, UNPACKED},
 };
+
+/* Kernel `multiply`, where the BLAS core falls short. */
+static const small_products own_kernel = {"", 64 * 1024, 256, true, "small products, by the library's own kernel"};
 
 /* x cut to whole units, at least one and not above most. */
 static int64_t whole(int64_t x, int64_t unit, int64_t most) {
@@ -41,13 +47,12 @@ static int64_t whole(int64_t x, int64_t unit, int64_t most) {
 }
 
 /* NULL for a core that packs everything. */
-static const small_core *find_small_core(void) {
-    static const small_core own = {"", 64 * 1024, 256};
+static const small_products *find_small_products(void) {
     if (attn_blas_falls_short())
-        return &own;
-    for (size_t i = 0; i < sizeof small_cores / sizeof *small_cores; i++)
-        if (strcmp(attn_blas_core(), small_cores[i].name) == 0)
-            return &small_cores[i];
+        return &own_kernel;
+    for (size_t i = 0; i < sizeof cores / sizeof *cores; i++)
+        if (strcmp(attn_blas_core(), cores[i].core) == 0)
+            return &cores[i];
     return NULL;
 }
 
@@ -55,17 +60,18 @@ attn_tile_shape attn_shape_tiles(int64_t head_dim, int64_t v_dim, attn_dtype dty
     int64_t widest = head_dim > v_dim ? head_dim : v_dim;
     widest = widest > 0 ? widest : 1;
     int64_t room = MOST_MULTIPLICATIONS / widest;
-    const small_core *core = find_small_core();
-    if (room < ROWS_UNIT * KEYS_UNIT || core == NULL)
+    const small_products *small = find_small_products();
+    if (small == NULL || (room < ROWS_UNIT * KEYS_UNIT && !small->of_any_size))
         return (attn_tile_shape){
             .rows = LARGE_ROWS,
             .keys = v_dim < WIDE_VALUES ? LARGE_KEYS : LARGE_KEYS_WIDE,
             .strip = LARGE_ROWS / 4,
             .block_rows = LARGE_ROWS,
-            .reason = "large products, for a BLAS core that packs them",
+            .reason = small == NULL ? "large products, for a BLAS core that packs them"
+                                    : "large products, since heads of this size leave no small ones",
         };
     int64_t value_bytes = dtype == ATTN_F32 ? sizeof(float) : sizeof(double);
-    int64_t keys = whole(core->value_bytes / (widest * value_bytes), KEYS_UNIT, core->keys);
+    int64_t keys = whole(small->value_bytes / (widest * value_bytes), KEYS_UNIT, small->keys);
     int64_t rows = whole(room / keys, ROWS_UNIT, PACKED_ROWS);
     return (attn_tile_shape){
         .rows = rows,
@@ -73,6 +79,6 @@ attn_tile_shape attn_shape_tiles(int64_t head_dim, int64_t v_dim, attn_dtype dty
         .strip = ROWS_UNIT,
         .block_rows = whole(PACKED_BLOCK_BYTES / (widest * value_bytes), rows, INT64_MAX),
         .packed = true,
-        .reason = "small products, which this BLAS core does without packing",
+        .reason = small->reason,
     };
 }

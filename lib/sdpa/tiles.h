@@ -14,7 +14,7 @@ typedef struct attn_tile_shape {
     const char *reason; /* for plan_describe */
 } attn_tile_shape;
 
-/* From head sizes, precision and BLAS core alone, so that no result depends on anything else. */
+/* From head sizes, precision, BLAS core and instruction set alone, so that no result depends on anything else. */
 attn_tile_shape attn_shape_tiles(int64_t head_dim, int64_t v_dim, attn_dtype dtype);
 
 #endif

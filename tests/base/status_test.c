@@ -144,6 +144,65 @@ static void test_blas_info(void **state) {
     }
 }
 
+/* The advice names the core and what to set instead. Beside the kernels that a core is on a level with, and beside lesser
+ * ones, there is none; cores that are not in this list may have any. */
+static void test_blas_advice(void **state) {
+    (void)state;
+    static const struct {
+        const char *core;
+        attn_isa level;
+    } cores[] = {
+        {"Prescott", ATTN_ISA_GENERIC},
+        {"Nehalem", ATTN_ISA_GENERIC},
+        {"Sandybridge", ATTN_ISA_GENERIC},
+        {"Haswell", ATTN_ISA_AVX2},
+        {"Zen", ATTN_ISA_AVX2},
+        {"SkylakeX", ATTN_ISA_AVX512},
+        {"Cooperlake", ATTN_ISA_AVX512},
+        {"SapphireRapids", ATTN_ISA_AVX512},
+    };
+    attn_blas_info info = blas_info();
+    attn_isa ours = attn_isa_in_use();
+    char wanted[256] = "";
+    assert_non_null(info.advice);
+    for (size_t i = 0; i < sizeof cores / sizeof *cores; i++)
+        if (strcmp(info.core, cores[i].core) == 0) {
+            if (cores[i].level < ours)
+                snprintf(wanted, sizeof wanted,
+                         "OpenBLAS computes with core %s, which does not use the %s of this CPU: set "
+                         "OPENBLAS_CORETYPE=%s",
+                         info.core, attn_isa_name(ours), ours == ATTN_ISA_AVX512 ? "SkylakeX" : "Haswell");
+            assert_string_equal(info.advice, wanted);
+        }
+    if (ours == ATTN_ISA_GENERIC || strcmp(info.name, "OpenBLAS") != 0)
+        assert_string_equal(info.advice, "");
+    assert_ptr_equal(blas_info().advice, info.advice);
+}
+
+/* A caller built before there was an advice. */
+static void test_blas_info_of_older_callers(void **state) {
+    (void)state;
+    typedef struct older_blas_info {
+        size_t struct_size;
+        const char *name, *version, *core, *flavour;
+        int integer_bits;
+    } older_blas_info;
+    struct {
+        older_blas_info info;
+        const char *behind;
+    } given = {.info = {.struct_size = sizeof given.info}, .behind = "untouched"};
+    attn_blas_info whole = blas_info();
+    assert_true(sizeof given.info < sizeof whole);
+    assert_int_equal(sizeof given.info, offsetof(attn_blas_info, advice));
+    assert_ok(attn_blas_get_info((attn_blas_info *)&given.info));
+    assert_ptr_equal(given.info.name, whole.name);
+    assert_ptr_equal(given.info.version, whole.version);
+    assert_ptr_equal(given.info.core, whole.core);
+    assert_ptr_equal(given.info.flavour, whole.flavour);
+    assert_int_equal(given.info.integer_bits, whole.integer_bits);
+    assert_string_equal(given.behind, "untouched");
+}
+
 static void test_blas_info_writes_struct_size_bytes(void **state) {
     (void)state;
     const size_t first = offsetof(attn_blas_info, integer_bits) + sizeof(int);
@@ -187,6 +246,8 @@ int main(void) {
         cmocka_unit_test(test_try),
         cmocka_unit_test(test_version_string),
         cmocka_unit_test(test_blas_info),
+        cmocka_unit_test(test_blas_advice),
+        cmocka_unit_test(test_blas_info_of_older_callers),
         cmocka_unit_test(test_blas_info_writes_struct_size_bytes),
         cmocka_unit_test(test_isa_names),
     };

@@ -685,6 +685,35 @@ static void test_description(void **state) {
     free_layer(t);
 }
 
+/* The way of products above the rows of own loops, by whatever core the BLAS has: those with small products take panels,
+ * SkylakeX for some rows only. */
+static void test_description_of_more_rows(void **state) {
+    (void)state;
+    static const int all_rows[] = {97, 263};
+    attn_blas_info blas = ATTN_STRUCT_INIT(attn_blas_info);
+    assert_ok(attn_blas_get_info(&blas));
+    bool some_rows = strcmp(blas.core, "SkylakeX") == 0 || strcmp(blas.core, "SapphireRapids") == 0;
+    for (int i = 0; i < 2; i++) {
+        char problem[64], text[8192], line[512], way[400] = "in blocks, CBLAS products";
+        snprintf(problem, sizeof problem, "layer d128h4 b1q%d", all_rows[i]);
+        test_layer *t = make_layer(problem);
+        attn_layer_plan *plan;
+        assert_ok(attn_layer_plan_create(NULL, &t->d.layer, REAL_DTYPE, &plan));
+        if (blas.advice[0] != 0)
+            snprintf(way, sizeof way, "weights packed in panels for small products by the library's own kernel: %s",
+                     blas.advice);
+        else if (strcmp(blas.core, "Cooperlake") == 0 || (some_rows && i == 0))
+            snprintf(way, sizeof way, "weights packed in panels for small CBLAS products");
+        assert_ok(attn_layer_plan_describe(plan, text, sizeof text, NULL));
+        snprintf(line, sizeof line, "\nproduct w_o: %d rows of a member, 128 inputs, 128 columns, %s\n", all_rows[i],
+                 way);
+        if (strstr(text, line) == NULL)
+            fail_msg("no \"%s\" in: %s", line, text);
+        attn_layer_plan_destroy(plan);
+        free_layer(t);
+    }
+}
+
 static double flops_of(const char *text, const int64_t *q_lens, const int64_t *past) {
     test_layer *t = make_layer(text);
     double flops = -1;
@@ -803,6 +832,7 @@ int main(void) {
         cmocka_unit_test(test_bad_calls),
         cmocka_unit_test(test_dense_layout),
         cmocka_unit_test(test_description),
+        cmocka_unit_test(test_description_of_more_rows),
         cmocka_unit_test(test_flops),
         cmocka_unit_test(test_flops_without_a_plan),
         cmocka_unit_test(test_initialisers),

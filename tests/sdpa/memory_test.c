@@ -380,6 +380,26 @@ static void test_describe(void **state) {
     trial_close(&t);
 }
 
+/* Who multiplies tiles, by whatever core the BLAS has. */
+static void test_describe_tiles(void **state) {
+    (void)state;
+    trial t;
+    trial_open(&t, "h2q61k71d67");
+    attn_blas_info blas = ATTN_STRUCT_INIT(attn_blas_info);
+    assert_ok(attn_blas_get_info(&blas));
+    attn_problem problem = trial_problem(&t, ATTN_ENGINE_FUSED);
+    attn_plan *plan;
+    assert_ok(attn_plan_create(NULL, &problem, REAL_DTYPE, &plan));
+    char text[4096], line[512];
+    assert_ok(attn_plan_describe(plan, text, sizeof text, NULL));
+    snprintf(line, sizeof line, "\npath: tiles (q_len above 8), %s%s\n",
+             blas.advice[0] != 0 ? "products by the library's own kernel: " : "CBLAS products", blas.advice);
+    if (strstr(text, line) == NULL)
+        fail_msg("no \"%s\" in: %s", line, text);
+    attn_plan_destroy(plan);
+    trial_close(&t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_allocation_fails_once),
@@ -391,6 +411,7 @@ int main(void) {
         cmocka_unit_test(test_growth),
         cmocka_unit_test(test_describe_paths),
         cmocka_unit_test(test_describe),
+        cmocka_unit_test(test_describe_tiles),
     };
     return run_sdpa_tests(tests);
 }
