@@ -24,7 +24,8 @@ static const engine_facts facts[ENGINE_COUNT] = {
                       ATTN_ENGINE_AUTO, true},
     [ENGINE_BLAS] = {"blas", "BLAS, whole scores", "one CBLAS product each way per head, whole score matrix",
                      ATTN_ENGINE_BLAS, false},
-    [ENGINE_FUSED] = {"fused", "BLAS, fused tiles", "tiles with an online softmax, a CBLAS product per tile",
+    [ENGINE_FUSED] = {"fused", "BLAS, fused tiles",
+                      "tiles with an online softmax, multiplied by CBLAS or, where its core falls short, by us",
                       ATTN_ENGINE_FUSED, false},
     [ENGINE_AUTO] = {"auto", "chosen by the library", "what the library chooses", ATTN_ENGINE_AUTO, false},
 };

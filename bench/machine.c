@@ -152,6 +152,7 @@ static void add_software(machine *m, int threads) {
     if (attn_blas_get_info(&blas) == ATTN_OK) {
         add(m, "blas", "BLAS", "%s %s, core %s, %s, %d-bit integers, one thread a call", blas.name, blas.version,
             blas.core[0] ? blas.core : "unknown", blas.flavour, blas.integer_bits);
+        add(m, "blas_advice", "BLAS advice", "%s", blas.advice);
         add(m, "blas_name", NULL, "%s", blas.name);
         add(m, "blas_version", NULL, "%s", blas.version);
         add(m, "blas_core", NULL, "%s", blas.core);

@@ -69,12 +69,16 @@ void real_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t
 void wrap_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, real alpha, const real *a,
                int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc);
 
+static void add_product_time(double start) {
+    add_time(weights_wait ? STAGE_COMBINE : STAGE_SCORES, start);
+    weights_wait = false;
+}
+
 void wrap_gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, real alpha, const real *a,
                int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc) {
     double start = timing_now();
     real_gemm(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-    add_time(weights_wait ? STAGE_COMBINE : STAGE_SCORES, start);
-    weights_wait = false;
+    add_product_time(start);
 }
 
 /* ---- Kernels ----------------------------------------------------------------------------------------------------- */
@@ -116,6 +120,14 @@ static void clocked_add_product(int64_t rows, int64_t cols, int64_t k, const rea
     weights_wait = false;
 }
 
+/* The products of tiles where the BLAS core falls short. */
+static void clocked_multiply(int64_t rows, int64_t cols, int64_t k, real alpha, const real *x, int64_t ldx,
+                             const real *w, int64_t ldw, bool add, real *y, int64_t ldy) {
+    double start = timing_now();
+    real_kernels()->multiply(rows, cols, k, alpha, x, ldx, w, ldw, add, y, ldy);
+    add_product_time(start);
+}
+
 const kernel_table *wrap_kernels(void) {
     static _Thread_local kernel_table clocked;
     clocked = *real_kernels();
@@ -123,5 +135,6 @@ const kernel_table *wrap_kernels(void) {
     clocked.softmax_tile = clocked_softmax_tile;
     clocked.product_transposed = clocked_product_transposed;
     clocked.add_product = clocked_add_product;
+    clocked.multiply = clocked_multiply;
     return &clocked;
 }

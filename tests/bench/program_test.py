@@ -32,8 +32,9 @@ RESULT_FIELDS = (
 MACHINE_FIELDS = "cores instruction_set date blas blas_name blas_version blas_core threads library compiler versions".split()
 
 
-def run(*arguments):
-    return subprocess.run([BENCH, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def run(*arguments, **environment):
+    return subprocess.run([BENCH, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          env={**os.environ, **environment})
 
 
 def synthetic(points, **machine):
@@ -227,6 +228,47 @@ class ProgramTest(unittest.TestCase):
         sums = [result["checksum"] for result in report["results"]]
         self.assertNotEqual(sums[0], 0)
         self.assertLess(max(sums) - min(sums), 0.01)
+
+    def prescott(self, isa):
+        """The environment of a BLAS core that leaves vectors unused; skips where there is none, or no such instruction set."""
+        environment = {"OPENBLAS_CORETYPE": "Prescott", "ATTN_MAX_ISA": isa}
+        version = run("version", **environment).stdout
+        if not re.search(rf", {isa}, OpenBLAS \S+ Prescott ", version):
+            self.skipTest(f"no {isa} here, or no OpenBLAS with a choice of cores: {version}")
+        return environment
+
+    def test_advice_on_the_blas_core(self):
+        advice = ("OpenBLAS computes with core Prescott, which does not use the avx2 of this CPU: set "
+                  "OPENBLAS_CORETYPE=Haswell")
+        commands = (["sdpa", "h2q64d16", "--engine", "blas"], ["layer", "d8h2", "q4"],
+                    ["sweep", "--d-model", "64", "--len", "64", "--engine", "blas", "--dtype", "f32", "--budget", "1"])
+        for isa, wanted in (("avx2", advice), ("generic", None)):
+            environment = self.prescott(isa)
+            for command in commands:
+                with self.subTest(command=command, isa=isa), tempfile.TemporaryDirectory() as folder:
+                    file = os.path.join(folder, "results.json")
+                    report = ["--report", folder] if command[0] == "sweep" else ["--min-time", "0", "--json", file]
+                    done = run(*command, *report, **environment)
+                    self.assert_ends(done, 0)
+                    lines = re.findall(r"(?m)^  BLAS advice +(.*)$", done.stdout)
+                    self.assertEqual(lines, [wanted] if wanted else [])
+                    with open(file, encoding="utf-8") as text:
+                        self.assertEqual(json.load(text)["machine"].get("blas_advice"), wanted)
+                    if command[0] == "sweep":
+                        with open(os.path.join(folder, "report.html"), encoding="utf-8") as text:
+                            row = re.findall(r"<td>BLAS advice</td><td>(.*?)</td>", text.read())
+                        self.assertEqual(row, [wanted] if wanted else [])
+                    self.assertNotIn("BLAS advice", run(*command, *report, "--quiet", **environment).stdout)
+
+    def test_explain_says_who_multiplies(self):
+        own = "products by the library's own kernel: OpenBLAS computes with core Prescott, "
+        for isa, tiles, panels in (("avx2", own, "weights packed in panels for small " + own),
+                                   ("generic", "CBLAS products\n", "in blocks, CBLAS products\n")):
+            environment = self.prescott(isa)
+            self.assertIn("\npath: tiles (q_len above 8), " + tiles, run("explain", "q64d16", **environment).stdout)
+            done = run("explain", "layer", "d128h4", "q97", **environment)
+            self.assert_ends(done, 0)
+            self.assertEqual(done.stdout.count("97 rows of a member, 128 inputs, 128 columns, " + panels), 4, done.stdout)
 
     def test_layer(self):
         done = run("layer", "d24h4/2,packed,cache=99,past=30,rope=half", "b2q41,causal,br", "--json", "-", "--min-time",
@@ -428,7 +470,7 @@ class ProgramTest(unittest.TestCase):
             for words in (r"(?m)^layer: d_model 24, d_out 24, d_context 11, weights \[out, in\], packed, cross-attention$",
                           r"(?m)^rotary positions: half-split, 6 of 6 elements of a head, own angles, after the keys of the cache$",
                           r"(?m)^cache: capacity 99, up to 7 new keys of a member$",
-                          r"(?m)^product w_q: 41 rows of a member, 24 inputs, 24 columns, CBLAS in blocks$",
+                          r"(?m)^product w_q: 41 rows of a member, 24 inputs, 24 columns, in blocks, CBLAS products$",
                           r"(?m)^product w_k: 7 rows of a member, 11 inputs, 24 columns, own loops .*few rows$",
                           r"(?m)^layer workspace: \d+ bytes$", r"(?m)^layer workspace of attention.*: \d+ bytes$",
                           r"(?m)^problem: batch 2, q_heads 4, kv_heads 2, q_len 41, kv_len 99, .*, " + name + "$",
