@@ -83,6 +83,12 @@ attn_blas_flavour attn_blas_flavour_in_use(void);
 /* The name that the BLAS library gives the kernels it chose for this CPU, "" when it gives none. It decides shapes. */
 const char *attn_blas_core(void);
 
+/* Whether that is its name. OpenBLAS built for one core alone writes it in capitals. */
+bool attn_blas_core_is(const char *name);
+
+/* True for an OpenBLAS that holds several cores and chooses one when it is loaded. */
+bool attn_blas_chooses_core(void);
+
 /* True when that core is known to leave vectors of this CPU unused (core.c): small products have a kernel of our own
  * then. */
 bool attn_blas_falls_short(void);

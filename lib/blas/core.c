@@ -5,7 +5,6 @@
  */
 #include <pthread.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "blas/blas.h"
 
@@ -48,14 +47,17 @@ static struct {
 static void judge(void) {
     attn_isa ours = attn_isa_in_use();
     for (size_t i = 0; i < sizeof cores / sizeof *cores; i++)
-        if (strcmp(attn_blas_core(), cores[i].name) == 0)
+        if (attn_blas_core_is(cores[i].name))
             judgement.falls_short = cores[i].isa < ours;
     snprintf(judgement.way, sizeof judgement.way, "CBLAS products");
     if (!judgement.falls_short)
         return;
+    char help[48] = "use an OpenBLAS that was built for it";
+    if (attn_blas_chooses_core())
+        snprintf(help, sizeof help, "set OPENBLAS_CORETYPE=%s", ours == ATTN_ISA_AVX512 ? "SkylakeX" : "Haswell");
     snprintf(judgement.advice, sizeof judgement.advice,
-             "OpenBLAS computes with core %s, which does not use the %s of this CPU: set OPENBLAS_CORETYPE=%s",
-             attn_blas_core(), attn_isa_name(ours), ours == ATTN_ISA_AVX512 ? "SkylakeX" : "Haswell");
+             "OpenBLAS computes with core %s, which does not use the %s of this CPU: %s", attn_blas_core(),
+             attn_isa_name(ours), help);
     snprintf(judgement.way, sizeof judgement.way, "products by the library's own kernel: %s", judgement.advice);
 }
 

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/checks.h"
 #include "base/status.h"
@@ -36,6 +37,7 @@ static struct {
     const char *core;
     attn_blas_flavour flavour;
     int integer_bits;
+    bool chooses_core;
     char library_line[2 * TEXT + TEXT];
 } found;
 
@@ -79,6 +81,7 @@ static void ask_openblas(const char *config) {
     int (*parallel)(void) = FIND(openblas_get_parallel);
     found.name = "OpenBLAS";
     (void)sscanf(config, "OpenBLAS %127s", found.version);
+    found.chooses_core = strstr(config, "DYNAMIC_ARCH") != NULL;
     if (corename != NULL)
         found.core = corename();
     if (parallel != NULL) {
@@ -143,6 +146,15 @@ attn_blas_flavour attn_blas_flavour_in_use(void) {
 const char *attn_blas_core(void) {
     probe_once();
     return found.core;
+}
+
+bool attn_blas_core_is(const char *name) {
+    return strcasecmp(attn_blas_core(), name) == 0;
+}
+
+bool attn_blas_chooses_core(void) {
+    probe_once();
+    return found.chooses_core;
 }
 
 attn_status attn_blas_check(void) {

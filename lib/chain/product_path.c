@@ -1,8 +1,6 @@
 /* The choice of a product's path. */
 #include "chain/product_path.h"
 
-#include <string.h>
-
 #include "base/checks.h"
 #include "blas/blas.h"
 
@@ -19,10 +17,9 @@ enum {
 /* The most rows of a member that takes panels. Cores named SkylakeX have small products too, but read large matrices faster in
  * blocks: on 2-core Xeons (Sapphire and Emerald Rapids), 2026-11-30, panels are ahead up to some 150 rows. */
 static int64_t most_panel_rows(void) {
-    const char *core = attn_blas_core();
-    if (attn_blas_falls_short() || strcmp(core, "Cooperlake") == 0)
+    if (attn_blas_falls_short() || attn_blas_core_is("Cooperlake"))
         return INT64_MAX;
-    return strcmp(core, "SkylakeX") == 0 || strcmp(core, "SapphireRapids") == 0 ? SOME_ROWS : 0;
+    return attn_blas_core_is("SkylakeX") || attn_blas_core_is("SapphireRapids") ? SOME_ROWS : 0;
 }
 
 bool attn_product_is_small(int64_t rows, int64_t n, int64_t k) {

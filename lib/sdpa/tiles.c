@@ -1,8 +1,6 @@
 /* The rule for tiles. lib/kernels/LADDER.md tells how it was found. */
 #include "sdpa/tiles.h"
 
-#include <string.h>
-
 #include "blas/blas.h"
 
 /* OpenBLAS multiplies small matrices without packing them on AVX-512 cores (its pull request 3335): up to a million
@@ -51,7 +49,7 @@ static const small_products *find_small_products(void) {
     if (attn_blas_falls_short())
         return &own_kernel;
     for (size_t i = 0; i < sizeof cores / sizeof *cores; i++)
-        if (strcmp(attn_blas_core(), cores[i].core) == 0)
+        if (attn_blas_core_is(cores[i].core))
             return &cores[i];
     return NULL;
 }

@@ -2,8 +2,10 @@
  * with OpenBLAS's core Prescott, which every x86-64 processor can run, and kernels of one instruction set (ATTN_MAX_ISA).
  * Prescott has vectors of sixteen bytes as the generic kernels have: it falls short of all others, but not of these. */
 #include <attn/layer.h>
+#include <ctype.h>
 
 #include "base/real.h"
+#include "blas/blas.h"
 #include "blas_test.h"
 #include "layer.h"
 #include "support.h"
@@ -188,6 +190,20 @@ static void test_layer_plan_says_who_multiplies(void **state) {
     }
 }
 
+/* An OpenBLAS built for one core writes its name in capitals. */
+static void test_name_of_core_in_any_letters(void **state) {
+    (void)state;
+    char capitals[64];
+    size_t n = 0;
+    for (const char *c = attn_blas_core(); *c != 0 && n + 1 < sizeof capitals; c++)
+        capitals[n++] = (char)toupper((unsigned char)*c);
+    capitals[n] = 0;
+    assert_true(attn_blas_core_is(attn_blas_core()));
+    assert_true(attn_blas_core_is(capitals));
+    capitals[n > 0 ? n - 1 : 0] = n > 0 ? 0 : 'x';
+    assert_false(attn_blas_core_is(capitals));
+}
+
 int main(void) {
     enum { SKIPPED = 77 };
     const char *isa = getenv("ATTN_MAX_ISA"), *core = getenv("OPENBLAS_CORETYPE");
@@ -204,6 +220,7 @@ int main(void) {
     }
     falls_short = attn_isa_in_use() > ATTN_ISA_GENERIC;
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_name_of_core_in_any_letters),
         cmocka_unit_test(test_advice),
         cmocka_unit_test(test_tiles),
         cmocka_unit_test(test_engine_blas),
