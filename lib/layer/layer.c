@@ -136,7 +136,7 @@ attn_status attn_layer_layout_dense(attn_layer *given) {
                              weight[i].name);
     }
     bool context = has(&layer, ATTN_LAYER_CROSS) && layer.context_batch == INT64_MAX;
-    if (layer.x_batch == INT64_MAX || context || layer.y_batch == INT64_MAX)
+    if (p.batch > 0 && (layer.x_batch == INT64_MAX || context || layer.y_batch == INT64_MAX))
         return attn_fail(ATTN_ERR_OVERFLOW, "%s: a dense array of these sizes has strides beyond 63 bits",
                          layer.x_batch == INT64_MAX ? "x"
                          : context                  ? "context"
@@ -264,22 +264,33 @@ static attn_status check_row_stride(const char *name, int64_t rows, int64_t stri
     return attn_check_fits_blas(name, ": row stride", attn_used_stride(rows, stride, 0));
 }
 
-/* What goes to CBLAS as it is; rows and columns are cut into blocks. */
+/* True for the weights that the context meets, not x. */
+static bool is_of_context(const attn_layer_plan *plan, int weight) {
+    return attn_layer_has(plan, ATTN_LAYER_CROSS) && (weight == ATTN_LAYER_K || weight == ATTN_LAYER_V);
+}
+
+/* What goes to CBLAS as it is; rows and columns are cut into blocks. No rows go there at all. */
 static attn_status check_blas_integers(const attn_layer_plan *plan) {
     const attn_layer *l = &plan->layer;
-    int64_t rows = plan->attention.problem.q_len;
-    ATTN_TRY(attn_check_fits_blas("d_model", "", l->d_model));
-    ATTN_TRY(attn_check_fits_blas("q_heads * v_dim", "", plan->weight[ATTN_LAYER_O].in));
+    bool cross = attn_layer_has(plan, ATTN_LAYER_CROSS);
+    int64_t rows = plan->attention.problem.q_len, context_rows = cross ? plan->new_keys : 0;
+    if (plan->empty)
+        return ATTN_OK;
+    if (rows > 0) {
+        ATTN_TRY(attn_check_fits_blas("d_model", "", l->d_model));
+        ATTN_TRY(attn_check_fits_blas("q_heads * v_dim", "", plan->weight[ATTN_LAYER_O].in));
+    }
     ATTN_TRY(check_row_stride("x", rows, l->x_row));
     ATTN_TRY(check_row_stride("y", rows, l->y_row));
-    if (attn_layer_has(plan, ATTN_LAYER_CROSS)) {
+    if (context_rows > 0)
         ATTN_TRY(attn_check_fits_blas("d_context", "", l->d_context));
-        ATTN_TRY(check_row_stride("context", plan->new_keys, l->context_row));
-        ATTN_TRY(check_row_stride("projected rows of the context", plan->new_keys, plan->k.row));
+    ATTN_TRY(check_row_stride("context", context_rows, l->context_row));
+    ATTN_TRY(check_row_stride("projected rows of the context", context_rows, plan->k.row));
+    for (int i = 0; i < ATTN_LAYER_WEIGHTS; i++) {
+        const attn_layer_weight *w = &plan->weight[i];
+        if (w->columns > 0 && (is_of_context(plan, i) ? context_rows : rows) > 0)
+            ATTN_TRY(check_row_stride(w->name, weight_rows(plan, w), w->row));
     }
-    for (int i = 0; i < ATTN_LAYER_WEIGHTS; i++)
-        if (plan->weight[i].columns > 0)
-            ATTN_TRY(check_row_stride(plan->weight[i].name, weight_rows(plan, &plan->weight[i]), plan->weight[i].row));
     ATTN_TRY(check_row_stride("projected rows", rows, plan->q.row));
     ATTN_TRY(check_row_stride("rows of Z", rows, plan->z.row));
     return attn_blas_check();
@@ -302,7 +313,7 @@ static attn_layer_rows book_rows(attn_layer_plan *plan, const char *name, int64_
     int64_t row = padded_row(columns, real_bytes);
     int64_t rows = attn_layer_ragged(plan) ? total : attn_mul_saturated(p->batch, len);
     return (attn_layer_rows){
-        .piece = attn_ledger_book(&plan->ledger, name, attn_mul_saturated(rows, row), real_bytes, 1),
+        .piece = attn_ledger_book(&plan->ledger, name, attn_mul_saturated(rows, row), real_bytes, !plan->empty),
         .batch = attn_mul_saturated(len, row),
         .row = row,
     };
@@ -332,7 +343,8 @@ static void place_rows(attn_layer_plan *plan, attn_problem *p, int64_t real_byte
     }
     plan->v = columns_from(plan->k, attn_add_saturated(plan->k.first, n.k));
     plan->z = book_rows(plan, "rows of Z", p->q_len, p->total_q, n.z, real_bytes);
-    plan->lengths = attn_ledger_book(&plan->ledger, "lengths", attn_mul_saturated(p->batch, 2), sizeof(int64_t), 1);
+    plan->lengths =
+        attn_ledger_book(&plan->ledger, "lengths", attn_mul_saturated(p->batch, 2), sizeof(int64_t), !plan->empty);
     p->q = heads_of(&plan->q, p->head_dim);
     p->k = heads_of(&plan->k, p->head_dim);
     p->v = heads_of(&plan->v, p->v_dim);
@@ -379,11 +391,19 @@ static attn_status prepare_rotary(attn_layer_plan *plan, const attn_problem *p) 
     return attn_check_rotary(r);
 }
 
+/* Rows of the longest member: none of ragged ones is longer than all together, but intermediates have all rows. */
+static int64_t most_rows(const attn_problem *p, int64_t len, int64_t total) {
+    bool ragged = (p->flags & ATTN_RAGGED) != 0 && (p->flags & ATTN_WANT_ANY) == 0;
+    return ragged ? attn_smaller(len, total) : len;
+}
+
 /* What a plan knows from sizes and flags alone; `problem` is the caller's. */
 static attn_status begin_plan(attn_layer_plan *plan, const attn_layer *layer, attn_problem *problem) {
     memset(plan, 0, sizeof *plan);
     ATTN_TRY(read_layer(layer, &plan->layer, problem));
     plan->new_keys = problem->kv_len;
+    plan->empty = problem->batch == 0 || (most_rows(problem, problem->q_len, problem->total_q) == 0 &&
+                                          most_rows(problem, problem->kv_len, problem->total_kv) == 0);
     set_weights(&plan->layer, problem, plan->weight);
     return ATTN_OK;
 }
@@ -414,7 +434,7 @@ attn_status attn_layer_prepare(attn_layer_plan *plan, const attn_context *contex
     size_scratch(plan);
     int64_t packed = attn_mul_saturated(plan->scratch_bytes, plan->product_threads);
     plan->shared = attn_ledger_book(&plan->ledger, "attention, packed weights",
-                                    attn_larger(plan->attention.ledger.bytes, packed), 1, 1);
+                                    attn_larger(plan->attention.ledger.bytes, packed), 1, !plan->empty);
     if (plan->ledger.overflow || plan->ledger.bytes > PTRDIFF_MAX - 1)
         return attn_fail(ATTN_ERR_OVERFLOW, "the workspace of these sizes does not fit the address space");
     return ATTN_OK;
@@ -479,8 +499,7 @@ static void describe_product(const attn_layer_plan *plan, int weight, attn_text 
     const attn_layer_weight *w = &plan->weight[weight];
     if (w->columns == 0)
         return;
-    bool of_context = attn_layer_has(plan, ATTN_LAYER_CROSS) && (weight == ATTN_LAYER_K || weight == ATTN_LAYER_V);
-    int64_t rows = of_context ? plan->new_keys : plan->attention.problem.q_len;
+    int64_t rows = is_of_context(plan, weight) ? plan->new_keys : plan->attention.problem.q_len;
     attn_add_text(out, "product %s: %" PRId64 " rows of a member, %" PRId64 " inputs, %" PRId64 " columns, ", w->name,
                   rows, w->in, w->columns);
     attn_add_product_way(out, rows, w->columns, w->in, attn_layer_has(plan, ATTN_LAYER_OUT_IN));

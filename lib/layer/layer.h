@@ -51,6 +51,7 @@ struct attn_layer_plan {
     attn_rotary rotary;
     attn_plan attention; /* its problem has the strides of the workspace and of the cache */
     int64_t new_keys;    /* kv_len as the caller gave it; ragged: not more than total_kv */
+    bool empty; /* no member, or none with a row or a new key: nothing is computed, and nothing is needed for it */
     attn_layer_weight weight[ATTN_LAYER_WEIGHTS];
     attn_ledger ledger;
     attn_layer_rows q, k, v, z;

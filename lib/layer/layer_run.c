@@ -176,7 +176,7 @@ static attn_status check_apart_from_heads(const layer_call *call) {
 /* ---- Workspace --------------------------------------------------------------------------------------------------- */
 
 static real *rows_at(const attn_layer_plan *plan, const attn_layer_rows *rows, void *workspace) {
-    return (real *)attn_ledger_grant(&plan->ledger, workspace, rows->piece, 0) + rows->first;
+    return plan->empty ? NULL : (real *)attn_ledger_grant(&plan->ledger, workspace, rows->piece, 0) + rows->first;
 }
 
 /* Lengths that neither the caller nor the plan has as an array. */
@@ -204,7 +204,7 @@ static void use_workspace(layer_call *call, void *workspace) {
     call->k = rows_at(plan, &plan->k, workspace);
     call->v = rows_at(plan, &plan->v, workspace);
     call->z = rows_at(plan, &plan->z, workspace);
-    call->shared = attn_ledger_grant(&plan->ledger, workspace, plan->shared, 0);
+    call->shared = plan->empty ? NULL : attn_ledger_grant(&plan->ledger, workspace, plan->shared, 0);
     h->q = call->q;
     h->k = call->args.cache != NULL ? call->args.cache->k : call->k;
     h->v = call->args.cache != NULL ? call->args.cache->v : call->v;
@@ -212,7 +212,7 @@ static void use_workspace(layer_call *call, void *workspace) {
     if (attn_layer_ragged(plan)) {
         if (!has(call, ATTN_LAYER_CROSS))
             h->kv_offsets = h->q_offsets;
-    } else {
+    } else if (!plan->empty) {
         int64_t *lengths = attn_ledger_grant(&plan->ledger, workspace, plan->lengths, 0);
         set_lengths(call, lengths, lengths + plan->attention.problem.batch);
     }
@@ -429,6 +429,8 @@ static attn_status run_in(layer_call *call, void *workspace) {
     ATTN_TRY(attn_check_arrays(&plan->attention.problem, &arrays));
     ATTN_TRY(check_apart_from_heads(call));
     ATTN_TRY(turn(call, false));
+    if (plan->empty)
+        return ATTN_OK;
 
     ATTN_TRY(project(call));
     ATTN_TRY(turn(call, true));
@@ -459,7 +461,7 @@ attn_status REAL(attn_layer_plan_run)(const attn_layer_plan *plan, const layer_a
     ATTN_TRY(check_lengths(&call));
     ATTN_TRY(attn_check_workspace(&plan->ledger, workspace, workspace_bytes));
     void *own = NULL;
-    if (workspace == NULL) {
+    if (workspace == NULL && plan->ledger.bytes > 0) {
         own = attn_allocate(&plan->attention.resources, plan->ledger.bytes);
         if (own == NULL)
             return attn_fail(ATTN_ERR_NOMEM, "the allocator has no %" PRId64 " bytes for the workspace",

@@ -85,14 +85,16 @@ static attn_status begin_layout(const attn_problem *given, dense_layout dense, a
     return ATTN_OK;
 }
 
+/* Those of arrays without elements do not count. */
 static attn_status end_layout(attn_problem *given, const attn_problem *filled) {
-    const attn_strides *strides[] = {&filled->q, &filled->k, &filled->v, &filled->out, &filled->lse, &filled->scores};
-    const char *const names[] = {"q", "k", "v", "out", "lse", "scores"};
-    size_t count = sizeof strides / sizeof *strides - (has(filled, ATTN_WANT_ANY) ? 0 : 1); /* scores come last */
-    for (size_t i = 0; i < count; i++)
-        if (strides[i]->batch == INT64_MAX || strides[i]->head == INT64_MAX || strides[i]->row == INT64_MAX)
-            return attn_fail(ATTN_ERR_OVERFLOW, "%s: a dense array of these sizes has strides beyond 63 bits",
-                             names[i]);
+    static const int arrays[] = {ATTN_Q, ATTN_K, ATTN_V, ATTN_OUT, ATTN_LSE, ATTN_SCORES};
+    size_t count = sizeof arrays / sizeof *arrays - (has(filled, ATTN_WANT_ANY) ? 0 : 1); /* scores come last */
+    for (size_t i = 0; i < count; i++) {
+        attn_extent e = attn_array_extent(filled, &(attn_arrays){0}, arrays[i]);
+        if (!attn_extent_empty(&e) &&
+            (e.stride[0] == INT64_MAX || e.stride[1] == INT64_MAX || e.stride[2] == INT64_MAX))
+            return attn_fail(ATTN_ERR_OVERFLOW, "%s: a dense array of these sizes has strides beyond 63 bits", e.name);
+    }
     memcpy(given, filled, given->struct_size);
     return ATTN_OK;
 }

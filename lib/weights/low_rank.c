@@ -51,6 +51,19 @@ static attn_extent heads_extent(const attn_low_rank *p, const char *name, const 
     return attn_extent_matrix(name, address, out_in ? out : inputs, out_in ? inputs : out, row_stride, sizeof(real));
 }
 
+/* True when there is a head with singular values: else LAPACK is not asked. */
+static bool has_heads(const low_rank_job *job) {
+    return job->problem.q_heads > 0 && job->count > 0;
+}
+
+static attn_status check_lapack(const low_rank_job *job) {
+    const attn_low_rank *p = &job->problem;
+    ATTN_TRY(attn_check_lapack_matrix("d_model", p->d_model, "head_dim", p->head_dim));
+    ATTN_TRY(attn_check_lapack_matrix("d_context", p->d_context, "head_dim", p->head_dim));
+    ATTN_TRY(attn_check_lapack_svd("head_dim", job->count));
+    return attn_blas_check();
+}
+
 static attn_status check_arrays(const low_rank_job *job, const real *singular_values,
                                 const attn_low_rank_error *errors) {
     const attn_low_rank *p = &job->problem;
@@ -75,13 +88,12 @@ static attn_status check_arrays(const low_rank_job *job, const real *singular_va
         for (int j = 0; j < i; j++)
             ATTN_TRY(attn_check_outputs_apart(&output[i], &output[j]));
     }
-    ATTN_TRY(attn_check_lapack_matrix("d_model", p->d_model, "head_dim", p->head_dim));
-    ATTN_TRY(attn_check_lapack_matrix("d_context", p->d_context, "head_dim", p->head_dim));
-    ATTN_TRY(attn_check_lapack_svd("head_dim", job->count));
+    if (has_heads(job))
+        ATTN_TRY(check_lapack(job));
     for (int j = 0; j < SIDES; j++)
         ATTN_TRY(attn_check_entries(input[j].name, input[j].address, input[j].size[0], input[j].size[1],
                                     input[j].stride[0]));
-    return attn_blas_check();
+    return ATTN_OK;
 }
 
 /* ---- Workspace --------------------------------------------------------------------------------------------------- */
@@ -301,7 +313,7 @@ attn_status REAL(attn_low_rank)(const attn_context *context, const attn_low_rank
     job.count = attn_low_rank_count(p);
     job.vectors = p->rank > 0 && (a != NULL || b != NULL);
     ATTN_TRY(check_arrays(&job, singular_values, errors));
-    if (p->q_heads > 0 && job.count > 0)
+    if (has_heads(&job))
         return run(&resources, &job, singular_values, errors);
     for (int64_t h = 0; h < p->q_heads && errors != NULL; h++)
         errors[h] = (attn_low_rank_error){0};

@@ -27,7 +27,7 @@ static inline attn_status attn_check_gain(double gain) {
 
 static inline attn_status attn_check_entries(const char *name, const real *a, int64_t rows, int64_t cols,
                                              int64_t row_stride) {
-    for (int64_t i = 0; i < rows; i++)
+    for (int64_t i = 0; cols > 0 && i < rows; i++)
         for (int64_t j = 0; j < cols; j++)
             if (!isfinite(a[i * row_stride + j]))
                 return attn_fail(ATTN_ERR_VALUE, "%s[%" PRId64 "][%" PRId64 "] is %g", name, i, j,

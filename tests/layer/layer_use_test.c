@@ -362,6 +362,53 @@ static void test_strides_of_empty_arrays(void **state) {
     }
 }
 
+/* Nothing to do needs nothing: no memory for members without rows, however many, no BLAS for sizes unknown to it. */
+static void test_empty_layers(void **state) {
+    (void)state;
+    const int64_t huge = INT64_C(1) << 40;
+    static const char *const texts[] = {
+        "layer d24h4/2,bias b3q0",       "layer d24h4/2,bias,rope=half b3q0,lse", "layer d24h4/2c11,bias b3q0k0",
+        "layer d24h4/2,cache=9 b3q0",    "layer d24h4/2 b3q0,ragged=0:0:0/0:0:0", "layer d24h4/2 b3q0,mask,bias",
+        "layer d24h4/2,packed b3q0,lse", "layer d24h4/2c11,packed,outin b3q0k0",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        for (int way = 0; way < 3; way++) {
+            test_layer *t = make_layer(texts[i]);
+            attn_layer layer = t->d.layer;
+            attn_problem heads = t->d.problem;
+            layer.attention = &heads;
+            bool own_members = t->cache != NULL || (heads.flags & ATTN_RAGGED) != 0;
+            if (way == 1 && !own_members) {
+                heads.batch = huge;
+                heads.q_len = heads.kv_len = 0;
+            } else if (way == 2 && !own_members) {
+                heads.batch = 0;
+                heads.q_len = heads.kv_len = huge;
+                layer.d_model = layer.d_context = huge;
+                assert_ok(attn_layer_layout_dense(&layer));
+            }
+            counting_allocator allocator = {.fail_at = 0};
+            attn_context context = counting_context(&allocator);
+            assert_layer_ok(t, texts[i], REAL(attn_layer)(&context, &layer, args_of_layer(t)));
+            assert_int_equal(allocator.calls, 0);
+            allocator.fail_at = -1;
+            attn_layer_plan *plan;
+            size_t bytes = 1;
+            assert_ok(attn_layer_plan_create(&context, &layer, REAL_DTYPE, &plan));
+            assert_ok(attn_layer_plan_workspace(plan, &bytes));
+            assert_int_equal(bytes, 0);
+            real workspace[64];
+            assert_ok(REAL(attn_layer_plan_run)(plan, args_of_layer(t), NULL, 0));
+            assert_ok(
+                REAL(attn_layer_plan_run)(plan, args_of_layer(t), (void *)(((uintptr_t)workspace + 63) / 64 * 64), 0));
+            assert_int_equal(allocator.calls, 1);
+            attn_layer_plan_destroy(plan);
+            free_layer(t);
+        }
+    const uint8_t mask = 1;
+    REFUSED("layer d24h4/2,bias b3q0", ATTN_ERR_FLAG, "mask is given without ATTN_HAS_MASK", head->mask = &mask);
+}
+
 /* Tables of no columns, and of no rows where there is no position, have no strides either. */
 static void test_strides_of_empty_tables(void **state) {
     (void)state;
@@ -621,6 +668,7 @@ static void test_dense_layout(void **state) {
     }
     attn_problem heads = ATTN_PROBLEM_INIT;
     attn_layer layer = ATTN_LAYER_INIT;
+    heads.batch = 1;
     heads.q_len = heads.kv_len = INT64_MAX / 2;
     heads.head_dim = 1;
     layer.d_model = 3;
@@ -822,6 +870,7 @@ int main(void) {
         cmocka_unit_test(test_bad_strides),
         cmocka_unit_test(test_strides_of_one_row),
         cmocka_unit_test(test_strides_of_empty_arrays),
+        cmocka_unit_test(test_empty_layers),
         cmocka_unit_test(test_strides_of_empty_tables),
         cmocka_unit_test(test_strides_beyond_blas),
         cmocka_unit_test(test_bad_pointers),

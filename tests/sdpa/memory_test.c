@@ -255,24 +255,32 @@ static void test_workspace_for_all_lengths(void **state) {
 /* Nothing to do needs nothing. */
 static void test_empty_problem(void **state) {
     (void)state;
+    const int64_t huge = INT64_C(1) << 40;
     trial t;
     trial_open(&t, "b0q5k7d3");
-    for_each_engine(engine) {
-        attn_problem problem = trial_problem(&t, engine);
-        counting_allocator allocator = {.fail_at = 0};
-        attn_context context = counting_context(&allocator);
-        assert_ok(REAL(attn_sdpa)(&context, &problem, trial_args(&t)));
-        assert_int_equal(allocator.calls, 0);
-        allocator.fail_at = -1;
-        attn_plan *plan;
-        size_t bytes = 1;
-        assert_ok(attn_plan_create(&context, &problem, REAL_DTYPE, &plan));
-        assert_ok(attn_plan_workspace(plan, &bytes));
-        assert_int_equal(bytes, 0);
-        assert_ok(REAL(attn_plan_run)(plan, trial_args(&t), NULL, 0));
-        assert_int_equal(allocator.calls, 1);
-        attn_plan_destroy(plan);
-    }
+    for (int way = 0; way < 4; way++)
+        for_each_engine(engine) {
+            attn_problem problem = trial_problem(&t, engine);
+            if (way > 0) { /* no member, no row, or no head of sizes that fit neither memory nor BLAS */
+                problem.batch = problem.q_heads = problem.kv_heads = problem.q_len = problem.head_dim = huge;
+                problem.kv_len = problem.v_dim = 0;
+                *(way == 1 ? &problem.batch : way == 2 ? &problem.q_len : &problem.q_heads) = 0;
+                assert_ok(attn_problem_layout_blhd(&problem));
+            }
+            counting_allocator allocator = {.fail_at = 0};
+            attn_context context = counting_context(&allocator);
+            assert_ok(REAL(attn_sdpa)(&context, &problem, trial_args(&t)));
+            assert_int_equal(allocator.calls, 0);
+            allocator.fail_at = -1;
+            attn_plan *plan;
+            size_t bytes = 1;
+            assert_ok(attn_plan_create(&context, &problem, REAL_DTYPE, &plan));
+            assert_ok(attn_plan_workspace(plan, &bytes));
+            assert_int_equal(bytes, 0);
+            assert_ok(REAL(attn_plan_run)(plan, trial_args(&t), NULL, 0));
+            assert_int_equal(allocator.calls, 1);
+            attn_plan_destroy(plan);
+        }
     trial_close(&t);
 }
 

@@ -150,6 +150,9 @@ static void test_layout_errors(void **state) {
         REFUSE_LAYOUT(v_dim, INT64_MAX, ATTN_ERR_OVERFLOW, n == 2 ? "q: " : "v: ");
         REFUSE_LAYOUT(head_dim, INT64_MAX / 2, ATTN_ERR_OVERFLOW, "q: ");
 #undef REFUSE_LAYOUT
+        p.batch = 0; /* nothing lies anywhere then */
+        p.head_dim = p.v_dim = INT64_MAX;
+        assert_ok(layouts[n](&p));
     }
     attn_problem p = sized_problem();
     refuse_layout(attn_problem_layout_packed_qkv, p, ATTN_ERR_SIZE, "q_len 5 is not kv_len 7");
