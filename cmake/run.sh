@@ -37,32 +37,46 @@ test "$machine" != x86_64 || test_packages="$test_packages
 
 # ---- What the tests run --------------------------------------------------------------------------------------------
 
-# One run of ctest per line. Any two of OpenBLAS flavour, instruction set and threads meet in some line.
-# preset, labels, OpenBLAS flavour, ATTN_MAX_ISA (best: not set), OMP_NUM_THREADS
+# One run of ctest per line. Any two of OpenBLAS flavour, instruction set, threads and BLAS core meet in some line; the test
+# packaging.runs sees to it. The cores are what libattn makes a difference between: Prescott leaves vectors of the CPU
+# unused, Haswell packs all that it multiplies, SkylakeX has small products for tiles and some projections, Cooperlake for
+# all; auto, which OpenBLAS chooses, may be any of them. valgrind knows no AVX-512.
+# preset, labels, OpenBLAS flavour, ATTN_MAX_ISA (best: not set), OMP_NUM_THREADS, OPENBLAS_CORETYPE (auto: not set)
 usual_runs='
-test      quick,full  pthread  best     2
-test      quick       openmp   best     4
-test      quick       pthread  avx2     1
-test      quick       openmp   avx2     4
-test      quick       openmp   generic  2
-test      quick       pthread  generic  4
-clang     quick       openmp   best     1
-clang     quick       pthread  generic  1
-asan      quick,full  pthread  best     4
-valgrind  quick       pthread  avx2     2
+test      full   pthread  best     2  Prescott
+test      quick  pthread  best     2  auto
+test      quick  openmp   best     4  SkylakeX
+test      quick  pthread  avx2     1  Cooperlake
+test      quick  pthread  avx2     1  SkylakeX
+test      quick  openmp   avx2     1  Prescott
+test      quick  openmp   avx2     4  auto
+test      quick  openmp   generic  2  SkylakeX
+test      quick  openmp   generic  4  Prescott
+test      quick  pthread  generic  4  Cooperlake
+clang     quick  openmp   best     1  Haswell
+clang     quick  pthread  generic  1  auto
+asan      quick  pthread  generic  4  Haswell
+asan      full   openmp   best     2  Cooperlake
+valgrind  quick  pthread  avx2     2  Haswell
 '
 slow_runs() {
-    echo 'test slow pthread best 2'
-    for flavour in pthread openmp; do
-        for isa in best avx2 generic; do
-            for threads in 1 2 4; do
-                echo "test quick,full $flavour $isa $threads"
-            done
-        done
-    done
-    echo 'clang quick,full openmp best 4'
-    echo 'asan quick,full openmp generic 2'
-    echo 'valgrind quick openmp avx2 4'
+    echo 'test slow pthread best 2 auto'
+    # every flavour with every instruction set: the cores for 1, 2 and 4 threads
+    while read -r flavour isa one two four; do
+        echo "test quick,full $flavour $isa 1 $one"
+        echo "test quick,full $flavour $isa 2 $two"
+        echo "test quick,full $flavour $isa 4 $four"
+    done <<END
+pthread  best     Prescott    auto        Prescott
+pthread  avx2     SkylakeX    Haswell     Prescott
+pthread  generic  Cooperlake  SkylakeX    auto
+openmp   best     Haswell     Cooperlake  SkylakeX
+openmp   avx2     auto        Cooperlake  Cooperlake
+openmp   generic  Haswell     Prescott    Haswell
+END
+    echo 'clang quick,full openmp best 4 SkylakeX'
+    echo 'asan quick,full openmp generic 2 auto'
+    echo 'valgrind quick openmp avx2 4 Prescott'
 }
 
 # ---- Packages ------------------------------------------------------------------------------------------------------
@@ -224,6 +238,35 @@ flavour_folder() {
     dpkg-query -L "libopenblas0-$1" 2>/dev/null | sed -n 's,/libopenblas\.so\.0$,,p' | head -n 1
 }
 
+cpu_has() {
+    sed -n '/^flags/{p;q;}' /proc/cpuinfo 2>/dev/null | grep -qw "$1"
+}
+
+# True when this CPU runs what OpenBLAS compiles for a core. OpenBLAS itself takes our word for it.
+cpu_runs_core() {
+    case $machine.$1 in
+    *.auto | x86_64.Prescott) ;;
+    x86_64.Haswell) cpu_has avx2 && cpu_has fma ;;
+    x86_64.SkylakeX) cpu_has avx512f && cpu_has avx512cd && cpu_has avx512bw && cpu_has avx512dq && cpu_has avx512vl ;;
+    x86_64.Cooperlake) cpu_runs_core SkylakeX && cpu_has avx512_bf16 ;;
+    *) false ;;
+    esac
+}
+
+# The core itself, or the next below it that this CPU runs.
+core_here() {
+    core=$1
+    until cpu_runs_core "$core"; do
+        case $core in
+        Cooperlake) core=SkylakeX ;;
+        SkylakeX) core=Haswell ;;
+        Haswell) core=Prescott ;;
+        *) core=auto ;;
+        esac
+    done
+    echo "$core"
+}
+
 # attribute FILE NAME: a number in the first tag of a JUnit file.
 attribute() {
     sed -n "s/.*[[:space:]]$2=\"\([0-9]*\)\".*/\1/p" "$1" | head -n 1
@@ -239,10 +282,15 @@ list_skips() {
         /<\/testcase>/ { if (waiting) print name (reason == "" ? "" : ": " reason); waiting = 0 }' "$1"
 }
 
-# run_ctest PRESET LABELS FLAVOUR ISA THREADS: one line of the table.
+# run_ctest PRESET LABELS FLAVOUR ISA THREADS CORE: one line of the table.
 run_ctest() {
-    preset=$1 labels=$2 flavour=$3 isa=$4 threads=$5
-    title="$preset $labels, OpenBLAS $flavour, $isa, $threads threads"
+    preset=$1 labels=$2 flavour=$3 isa=$4 threads=$5 wanted_core=$6
+    core=$(core_here "$wanted_core")
+    title="$preset $labels, OpenBLAS $flavour, $isa, $threads threads, core $core"
+    if test "$core" != "$wanted_core"; then
+        title="$title in place of $wanted_core"
+        test "$dry_run" = yes || count_skip "OpenBLAS core $wanted_core: not for this CPU, $core in its place"
+    fi
     folder=$(flavour_folder "$flavour")
     if test "$dry_run" = yes; then
         say "Would test: $title"
@@ -260,13 +308,22 @@ run_ctest() {
     log=$logs/$(printf '%s' "$title" | tr -c 'A-Za-z0-9\n' '-')
     started=$(now)
     rm -f "$log.xml"
-    set -- "LD_LIBRARY_PATH=$folder" "OMP_NUM_THREADS=$threads"
+    set -- -u OPENBLAS_CORETYPE "LD_LIBRARY_PATH=$folder" "OMP_NUM_THREADS=$threads"
     test "$isa" = best || set -- "$@" "ATTN_MAX_ISA=$isa"
+    test "$core" = auto || set -- "$@" "OPENBLAS_CORETYPE=$core"
     test "$preset" != valgrind || set -- "$@" ATTN_UNDER_VALGRIND=1
     env "$@" ldd "build/$preset/lib/libattn.so" | grep -q "$folder/" || {
         count_failure "$title: libattn.so does not load the library in $folder"
         return
     }
+    # OpenBLAS goes its own way where it does not know the name, and where it has kernels for one core only.
+    core_in_use=$(env "$@" "build/$preset/bench/attn-bench" version | sed -n 's/.*OpenBLAS [^ ]* \([^ ]*\) .*/\1/p')
+    if test "$core" = auto; then
+        title="$title ($core_in_use)"
+    elif test "$core_in_use" != "$core"; then
+        count_skip "$title: OpenBLAS computes with $core_in_use"
+        title="$title, but OpenBLAS computes with $core_in_use"
+    fi
     # valgrind looks at memory, for which one of the instruction sets is enough.
     left_out='^$'
     if test "$preset $slow" = 'valgrind no'; then
@@ -352,8 +409,8 @@ $(slow_runs)"
     # Elsewhere than on Arm itself nothing else would compile the NEON kernels.
     test "$machine" != x86_64 || check 'compile for aarch64' compile_for_arm
     # Not in a pipe, which would count in a process of its own.
-    while read -r preset labels flavour isa threads; do
-        test -z "$preset" || run_ctest "$preset" "$labels" "$flavour" "$isa" "$threads"
+    while read -r preset labels flavour isa threads core; do
+        test -z "$preset" || run_ctest "$preset" "$labels" "$flavour" "$isa" "$threads" "$core"
     done <<END
 $runs
 END
