@@ -131,10 +131,26 @@ static void test_layer(void **state) {
     support_layer_free(l);
 }
 
+static void test_warn_of_blas(void **state) {
+    (void)state;
+    attn_blas_info blas = ATTN_STRUCT_INIT(attn_blas_info);
+    assert_int_equal(attn_blas_get_info(&blas), ATTN_OK);
+    char wanted[256] = "", written[256] = "";
+    if (blas.advice[0] != 0)
+        snprintf(wanted, sizeof wanted, "%s\n", blas.advice);
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    warn_of_blas(file);
+    rewind(file);
+    written[fread(written, 1, sizeof written - 1, file)] = 0;
+    fclose(file);
+    assert_string_equal(written, wanted);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_attend), cmocka_unit_test(test_mask),  cmocka_unit_test(test_plan),
-        cmocka_unit_test(test_decode), cmocka_unit_test(test_layer),
+        cmocka_unit_test(test_decode), cmocka_unit_test(test_layer), cmocka_unit_test(test_warn_of_blas),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
