@@ -150,8 +150,9 @@ typedef struct attn_blas_info {
     const char *core;    /* the core its kernels are for: "Zen", "SkylakeX"; "" when it does not say */
     const char *flavour; /* "sequential", "pthread", "openmp"; "unknown" when it does not say */
     int integer_bits;    /* 32 or 64 */
-    /* a sentence when that core leaves vectors of this CPU unused, as OpenBLAS does on processors newer than itself, and
-     * what would help; "" when there is nothing to say */
+    /* a sentence when that core leaves vectors unused that the kernels in use have, as OpenBLAS does on processors newer
+     * than itself, or when the library is none of those named above, and what would help; "" when there is nothing to
+     * say. fused and the layer then multiply most themselves: docs/guide.md */
     const char *advice;
 } attn_blas_info;
 

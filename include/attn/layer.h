@@ -11,6 +11,7 @@
  *   attn_problem heads = ATTN_PROBLEM_INIT;         batch, q_heads, kv_heads, q_len, kv_len, head_dim, v_dim, options
  *   attn_layer layer = ATTN_LAYER_INIT;
  *   layer.d_model = layer.d_out = 768, layer.attention = &heads;
+ *   attn_problem_layout_bhld(&heads);               strides of lse and of intermediates, where they are asked for
  *   attn_layer_layout_dense(&layer);
  *   attn_layer_args_f32 args = ATTN_LAYER_ARGS_F32_INIT;       x, w_q, w_k, w_v, w_o, y
  *   attn_layer_f32(NULL, &layer, &args);
@@ -55,7 +56,8 @@ typedef struct attn_layer {
     int64_t d_out;      /* size of a row of y, mostly d_model; 0 is legal */
     int64_t capacity;   /* ATTN_LAYER_HAS_CACHE: of the cache */
     /* Sizes and options of the heads. kv_len: rows of the context, or q_len; with a cache the new keys only, those that
-     * mask, bias and intermediates have as columns are then the capacity. Its q, k, v and out strides do not count. */
+     * mask, bias and intermediates have as columns are then the capacity. Its q, k, v and out strides do not count,
+     * but those of lse and intermediates do: attn_problem_layout_bhld() sets them. */
     const attn_problem *attention;
     /* Its pairing, rotary_dim, flags, start, base, ids_batch and the sizes of tables count, the others do not. Row t of
      * x or of the context stands at position start + t, or at its id; rows that join a cache, and all of x in

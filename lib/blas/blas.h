@@ -83,21 +83,23 @@ attn_blas_flavour attn_blas_flavour_in_use(void);
 /* The name that the BLAS library gives the kernels it chose for this CPU, "" when it gives none. It decides shapes. */
 const char *attn_blas_core(void);
 
+/* False for a library that is neither OpenBLAS nor BLIS nor MKL. */
+bool attn_blas_is_known(void);
+
 /* Whether that is its name. OpenBLAS built for one core alone writes it in capitals. */
 bool attn_blas_core_is(const char *name);
 
 /* True for an OpenBLAS that holds several cores and chooses one when it is loaded. */
 bool attn_blas_chooses_core(void);
 
-/* True when that core is known to leave vectors of this CPU unused (core.c): small products have a kernel of our own
+/* True when that core leaves vectors unused that the kernels in use have (core.c): small products have a kernel of our own
  * then. */
 bool attn_blas_falls_short(void);
 
 /* A sentence on what to do about it; "" where there is nothing to say. */
 const char *attn_blas_advice(void);
 
-/* By whom attn_multiply() has products done, for people: "CBLAS products", or "products by the library's own kernel: "
- * and the advice. */
+/* By whom attn_multiply() has products done, for people. */
 const char *attn_multiply_way(void);
 
 /* A function of the BLAS library in use, or of a library that it needs; NULL when there is none of that name. `linked`

@@ -40,25 +40,34 @@ static const struct {
 
 static struct {
     bool falls_short;
-    char advice[160];
-    char way[240];
+    char advice[192];
 } judgement;
+
+/* Vectors of ours that this core is on a level with; the best there are where nothing is known against it. */
+static attn_isa level_of_core(void) {
+    for (size_t i = 0; i < sizeof cores / sizeof *cores; i++)
+        if (attn_blas_core_is(cores[i].name))
+            return cores[i].isa;
+    /* Neither OpenBLAS nor BLIS nor MKL: most likely the loops of Netlib, at a fiftieth of what the CPU can do. */
+    return attn_blas_is_known() ? ATTN_ISA_AVX512 : ATTN_ISA_GENERIC;
+}
 
 static void judge(void) {
     attn_isa ours = attn_isa_in_use();
-    for (size_t i = 0; i < sizeof cores / sizeof *cores; i++)
-        if (attn_blas_core_is(cores[i].name))
-            judgement.falls_short = cores[i].isa < ours;
-    snprintf(judgement.way, sizeof judgement.way, "CBLAS products");
+    judgement.falls_short = ours >= ATTN_ISA_AVX2 && level_of_core() < ours;
     if (!judgement.falls_short)
         return;
-    char help[48] = "use an OpenBLAS that was built for it";
-    if (attn_blas_chooses_core())
-        snprintf(help, sizeof help, "set OPENBLAS_CORETYPE=%s", ours == ATTN_ISA_AVX512 ? "SkylakeX" : "Haswell");
-    snprintf(judgement.advice, sizeof judgement.advice,
-             "OpenBLAS computes with core %s, which does not use the %s of this CPU: %s", attn_blas_core(),
-             attn_isa_name(ours), help);
-    snprintf(judgement.way, sizeof judgement.way, "products by the library's own kernel: %s", judgement.advice);
+    if (!attn_blas_is_known())
+        snprintf(judgement.advice, sizeof judgement.advice,
+                 "this CBLAS is not known to use the %s of this CPU: OpenBLAS, BLIS and MKL do", attn_isa_name(ours));
+    else if (attn_blas_chooses_core())
+        snprintf(judgement.advice, sizeof judgement.advice,
+                 "OpenBLAS computes with core %s, which does not use the %s of this CPU: set OPENBLAS_CORETYPE=%s",
+                 attn_blas_core(), attn_isa_name(ours), ours == ATTN_ISA_AVX512 ? "SkylakeX" : "Haswell");
+    else
+        snprintf(judgement.advice, sizeof judgement.advice,
+                 "OpenBLAS was built for core %s, which does not use the %s of this CPU: use one that was built for it",
+                 attn_blas_core(), attn_isa_name(ours));
 }
 
 static void judge_once(void) {
@@ -77,6 +86,5 @@ const char *attn_blas_advice(void) {
 }
 
 const char *attn_multiply_way(void) {
-    judge_once();
-    return judgement.way;
+    return attn_blas_falls_short() ? "products by the library's own kernel" : "CBLAS products";
 }

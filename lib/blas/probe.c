@@ -62,6 +62,8 @@ static void *find_function(const char *name, const void *linked) {
 
 #define FIND(name) find_function(#name, (const void *)(name))
 
+static const char unknown_name[] = "unknown CBLAS";
+
 static const char *flavour_name(attn_blas_flavour flavour) {
     static const char *const names[] = {"unknown", "sequential", "pthread", "openmp"};
     return names[flavour];
@@ -106,7 +108,7 @@ static void ask_blis(const char *version) {
 
 static void probe(void) {
     found.library = library_at((const void *)cblas_ddot);
-    found.name = "unknown CBLAS";
+    found.name = unknown_name;
     found.core = "";
     found.flavour = ATTN_BLAS_UNKNOWN;
     char *(*openblas_config)(void) = FIND(openblas_get_config);
@@ -146,6 +148,11 @@ attn_blas_flavour attn_blas_flavour_in_use(void) {
 const char *attn_blas_core(void) {
     probe_once();
     return found.core;
+}
+
+bool attn_blas_is_known(void) {
+    probe_once();
+    return found.name != unknown_name;
 }
 
 bool attn_blas_core_is(const char *name) {

@@ -392,6 +392,8 @@ attn_status attn_plan_describe(const attn_plan *plan, char *text, size_t size, s
                   plan->dtype == ATTN_F32 ? "float" : "double");
     describe_options(plan, &out);
     attn_add_text(&out, "library: %s\n", attn_version_string());
+    if (attn_blas_falls_short())
+        attn_add_text(&out, "advice: %s\n", attn_blas_advice());
     attn_add_text(&out, "engine: %s (%s)\n", engines[plan->engine], plan->engine_reason);
     if (plan->engine == ATTN_ENGINE_FUSED)
         describe_fused(plan, &out);
