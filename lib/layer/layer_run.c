@@ -347,7 +347,7 @@ static attn_status turn_members(const layer_call *call, const rotary_side *side,
                          "start %" PRId64 " and the %" PRId64 " keys of member %" PRId64
                          " make a position that is no int64",
                          plan->rotary.start, call->args.cache->length[b], b);
-    if (r->rows == 0 || r->heads == 0)
+    if (members == 0 || r->rows == 0 || r->heads == 0)
         return ATTN_OK;
     turn.x = turn.y = side->rows + (side->offsets != NULL ? first * side->place->row : b * side->place->batch);
     if (side->ids != NULL)

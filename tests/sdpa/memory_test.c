@@ -151,7 +151,7 @@ static unsigned char *guarded(size_t bytes) {
 
 static void check_guards_and_free(unsigned char *workspace, size_t bytes) {
     for (size_t i = 0; i < GUARD; i++) {
-        assert_int_equal(workspace[i - GUARD], GUARD_BYTE);
+        assert_int_equal((workspace - GUARD)[i], GUARD_BYTE);
         assert_int_equal(workspace[bytes + i], GUARD_BYTE);
     }
     free(workspace - GUARD);
