@@ -70,9 +70,10 @@ static const grammar_entry grammar_options[] = {
     {"scale=X", "factor of the scores, default 1/sqrt(d)"},
     {"window=L:R", "keys to the left and right of the own position, -1 is unlimited"},
     {"softcap=X", "scores are capped at X, above 0"},
-    {"mask, mask=KIND", "a mask of true and false. KIND: random:P (hidden with probability P; the default, P 0.3), "
-                        "rowempty:P (random:0.3 and whole rows hidden with probability P), lead:N (keys 0..N-1 "
-                        "hidden), all (all visible), none (all hidden)"},
+    {"mask, mask=KIND",
+     "a mask of true and false. KIND: random:P (hidden with probability P; the default, P 0.3), "
+     "rowempty:P (random:0.3 and whole rows hidden with probability P), lead:N (keys 0..N-1 "
+     "hidden), blocks:N (each N queries see the N keys of their number), all (all visible), none (all hidden)"},
     {"mask_len=N", "the mask covers keys 0..N-1 only, those beyond are hidden"},
     {"bias, bias=KIND", "an additive bias. KIND: normal (the default), large (30 times that), inf:P (-Inf with "
                         "probability P), infrow:P (whole rows), lowest:P, lowestrow:P (the lowest finite number)"},

@@ -295,7 +295,7 @@ static uint64_t mask_number(const attn_problem *p, const attn_mask_strides *s, i
     return n * (uint64_t)p->kv_len + (s->key ? (uint64_t)j : 0);
 }
 
-static double mask_value(const support_case *c, uint64_t n, uint64_t row_n, int64_t j) {
+static double mask_value(const support_case *c, uint64_t n, uint64_t row_n, int64_t i, int64_t j) {
     /* Any byte but 0 means "attend". */
     double attend = 1 + (double)(support_random_bits(c->seed, STREAM_MASK, n) % 255);
     double chance = support_random_uniform(c->seed, STREAM_MASK, n);
@@ -308,6 +308,8 @@ static double mask_value(const support_case *c, uint64_t n, uint64_t row_n, int6
     }
     case SUPPORT_MASK_LEAD:
         return j < c->mask_lead ? 0 : attend;
+    case SUPPORT_MASK_BLOCKS:
+        return i / c->mask_block == j / c->mask_block ? attend : 0;
     case SUPPORT_MASK_ALL:
         return attend;
     case SUPPORT_MASK_NONE:
@@ -353,7 +355,8 @@ static void fill_mask_or_bias(support_data *d, support_array array) {
                 for (int64_t j = 0; j < cols; j++) {
                     uint64_t n = mask_number(p, strides, b, h, i, j);
                     support_set(d, array, b, h, i, j,
-                                array == SUPPORT_MASK ? mask_value(c, n, row_n, j) : bias_value(c, d->dtype, n, row_n));
+                                array == SUPPORT_MASK ? mask_value(c, n, row_n, i, j)
+                                                      : bias_value(c, d->dtype, n, row_n));
                 }
             }
         }

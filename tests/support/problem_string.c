@@ -281,6 +281,14 @@ static bool parse_mask(parser *p) {
         c->mask_kind = SUPPORT_MASK_LEAD;
         return expect(p, ':', "lead:N") && parse_size(p, &c->mask_lead, "the number of leading keys");
     }
+    if (accept_word(p, "blocks")) {
+        const char *start = p->at;
+        c->mask_kind = SUPPORT_MASK_BLOCKS;
+        if (!expect(p, ':', "blocks:N") || !parse_size(p, &c->mask_block, "the length of a block")) {
+            return false;
+        }
+        return c->mask_block > 0 || refuse(p, start, "a block has 1 key or more");
+    }
     if (accept_word(p, "all")) {
         c->mask_kind = SUPPORT_MASK_ALL;
         return true;
@@ -289,7 +297,7 @@ static bool parse_mask(parser *p) {
         c->mask_kind = SUPPORT_MASK_NONE;
         return true;
     }
-    return refuse(p, p->at, "a mask is random:P, rowempty:P, lead:N, all or none");
+    return refuse(p, p->at, "a mask is random:P, rowempty:P, lead:N, blocks:N, all or none");
 }
 
 static const char *const bias_names[] = {
@@ -852,6 +860,9 @@ static void put_mask(writer *w, const support_case *c) {
         break;
     case SUPPORT_MASK_LEAD:
         put(w, "=lead:%lld", (long long)c->mask_lead);
+        break;
+    case SUPPORT_MASK_BLOCKS:
+        put(w, "=blocks:%lld", (long long)c->mask_block);
         break;
     case SUPPORT_MASK_ALL:
         put(w, "=all");

@@ -12,21 +12,27 @@
  *   scale=X                  finite; default 1/sqrt(d)
  *   window=L:R               keys besides p itself to the left and right, -1 unlimited
  *   softcap=X                above 0
- *   mask[@BROADCAST][=KIND]  boolean mask; KIND random:P (default, P 0.3: hidden with probability P), rowempty:P (as
- *                            random:0.3 and whole rows hidden with probability P), lead:N (keys 0..N-1 hidden), all
- * (all visible), none (all hidden); BROADCAST some of the letters b h q k: their stride is 0 mask_len=N the mask covers
- * keys 0..N-1 only bias[@BROADCAST][=KIND]  additive bias; KIND normal (default), large (normal * 30), inf:P (an entry
- * is -Inf with probability P), infrow:P (all entries of a row), lowest:P, lowestrow:P (-FLT_MAX, -DBL_MAX) bias_len=N
- * the bias covers keys 0..N-1 only alibi                    slopes of the paper sink[=X]                 seeded logits,
- * or X for every head qlens=A:B:.. kvlens=A:B:..   lengths per batch member, one each ragged=A:B:../C:D:..     packed
- * tokens: query lengths / key lengths, one per batch member; q and k of the size part are at least the longest
+ *   mask[@BROADCAST][=KIND]  boolean mask; BROADCAST some of the letters b h q k: their stride is 0. KIND:
+ *                            random:P (default, P 0.3: hidden with probability P), rowempty:P (as random:0.3 and whole
+ *                            rows hidden with probability P), lead:N (keys 0..N-1 hidden), blocks:N (query i sees key j
+ *                            if i / N = j / N, rounded down), all (all visible), none (all hidden)
+ *   mask_len=N               the mask covers keys 0..N-1 only
+ *   bias[@BROADCAST][=KIND]  additive bias; KIND normal (default), large (normal * 30), inf:P (an entry is -Inf with
+ *                            probability P), infrow:P (all entries of a row), lowest:P, lowestrow:P (-FLT_MAX, -DBL_MAX)
+ *   bias_len=N               the bias covers keys 0..N-1 only
+ *   alibi                    slopes of the paper
+ *   sink[=X]                 seeded logits, or X for every head
+ *   qlens=A:B:.. kvlens=A:B:..   lengths per batch member, one each
+ *   ragged=A:B:../C:D:..     packed tokens: query lengths / key lengths, one per batch member; q and k of the size part
+ *                            are at least the longest
  *   q@BROADCAST k@.. v@..    batch and head stride 0 (letters b, h)
  *   layout=bhld|blhd|qkv|padded   bhld is the default; qkv is one array of Q, K, V slices; padded has unneeded elements
  *                            between rows, heads and batches and starts one element off malloc's alignment
  *   want=A+B..               intermediates: scores, capped, masked, weights
  *   lse                      the log of the sum of exponentials is wanted
- *   data=KIND                normal (default), large (scores of some hundred), equal (all scores of a row the same),
- * neg (all scores far below 0), extreme (scores of some thousand) seed=N                   0 .. 2^64-1, default 1
+ *   data=KIND                normal (default), large (scores of some hundred), equal (all scores of a row the same), neg
+ *                            (all scores far below 0), extreme (scores of some thousand)
+ *   seed=N                   0 .. 2^64-1, default 1
  *   nan=A:b:h:row:col+..     these elements of A = q, k or v are NaN (up to SUPPORT_MAX_SPECIALS with inf=)
  *   inf=A:b:h:row:col+..     these are +Inf
  *   poison                   keys that no row sees are NaN or Inf (keys beyond a length always are)
@@ -60,6 +66,7 @@ typedef enum support_mask_kind {
     SUPPORT_MASK_RANDOM,
     SUPPORT_MASK_ROWEMPTY,
     SUPPORT_MASK_LEAD,
+    SUPPORT_MASK_BLOCKS,
     SUPPORT_MASK_ALL,
     SUPPORT_MASK_NONE
 } support_mask_kind;
@@ -99,7 +106,7 @@ typedef struct support_case {
     unsigned q_broadcast, k_broadcast, v_broadcast, mask_broadcast, bias_broadcast; /* SUPPORT_BROADCAST_... */
     support_mask_kind mask_kind;
     double mask_probability;
-    int64_t mask_lead;
+    int64_t mask_lead, mask_block;
     support_bias_kind bias_kind;
     double bias_probability;
     bool sink_constant;

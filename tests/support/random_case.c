@@ -145,7 +145,7 @@ static void draw_mask(draw *d) {
     }
     put(d, ",mask");
     draw_broadcast(d, "bhqk");
-    switch (below(d, 6)) {
+    switch (below(d, 7)) {
     case 0:
         put(d, "=rowempty:0.3");
         break;
@@ -157,6 +157,9 @@ static void draw_mask(draw *d) {
         break;
     case 3:
         put(d, "=random:0.9");
+        break;
+    case 4:
+        put(d, "=blocks:%lld", 1 + (long long)below(d, (uint64_t)d->kv_len + 1));
         break;
     default:
         break;

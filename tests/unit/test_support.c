@@ -60,6 +60,7 @@ static void test_strings_round_trip(void **state) {
         {"b1h1q7k5d3,mask=random:0.3", "b1h1q7k5d3,mask"},
         {"b1h1q7k5d3,mask@bhqk=rowempty:0.5,mask_len=4,bias@hk=lowestrow:0.25,bias_len=0", NULL},
         {"b1h1q7k5d3,mask@kq=lead:3", "b1h1q7k5d3,mask@qk=lead:3"},
+        {"b1h1q7k5d3,mask@h=blocks:2", NULL},
         {"b1h1q7k5d3,mask=none,bias=inf:0.1,alibi,sink=-2.5", NULL},
         {"b1h1q7k5d3,mask=all,bias=large,alibi,sink", NULL},
         {"b2h1q7k5d3,qlens=0:7,kvlens=5:2", NULL},
@@ -133,6 +134,8 @@ static void test_bad_strings_are_refused(void **state) {
         {"q3d3,mask@hh", "twice"},
         {"q3d3,mask=random:2", "between 0 and 1"},
         {"q3d3,mask=some", "a mask is"},
+        {"q3d3,mask=blocks", "blocks:N"},
+        {"q3d3,mask=blocks:0", "1 key or more"},
         {"q3d3,mask_len=1", "mask_len without mask"},
         {"q3d3,mask,mask_len=4", "at most the key length, 3"},
         {"q3d3,bias=small", "a bias is"},
@@ -383,6 +386,19 @@ static void test_oracle_small_numbers(void **state) {
         check_small_case(&cases[i], ATTN_F32);
         check_small_case(&cases[i], ATTN_F64);
     }
+}
+
+static void test_mask_of_blocks(void **state) {
+    (void)state;
+    support_case *c = parsed("b2h2q7k5d1,mask@bh=blocks:3");
+    support_data d = created(c, ATTN_F32);
+    for (int64_t i = 0; i < 7; i++) {
+        for (int64_t j = 0; j < 5; j++) {
+            assert_int_equal(support_get(&d, SUPPORT_MASK, 1, 1, i, j) != 0, i / 3 == j / 3);
+        }
+    }
+    support_data_destroy(&d);
+    support_case_free(c);
 }
 
 static void test_oracle_hidden_leading_tile(void **state) {
@@ -833,6 +849,7 @@ int main(void) {
         cmocka_unit_test(test_what_nobody_may_read_is_poisoned),
         cmocka_unit_test(test_packed_arrays_are_slices),
         cmocka_unit_test(test_oracle_small_numbers),
+        cmocka_unit_test(test_mask_of_blocks),
         cmocka_unit_test(test_oracle_hidden_leading_tile),
         cmocka_unit_test(test_oracle_grouped_heads),
         cmocka_unit_test(test_oracle_expectations),
