@@ -46,8 +46,10 @@ ATTN_API attn_status attn_add_f64(const attn_context *context, int64_t rows, int
                                   int64_t e_stride, const double *p, int64_t p_stride, double *x, int64_t x_stride);
 
 /* Projection of each member of a batch by one weight matrix (since 0.1).
- * Formula: Y[b] = X[b] W + 1 bias^T, the product through cblas_?gemm, for members of up to 32 rows by loops of our own
- *   that read W once; the bias added to the finished product (one rounding each, so that a bias of 0 changes no value).
+ * Formula: Y[b] = X[b] W + 1 bias^T, the product through cblas_?gemm, for members of up to 32 rows by loops of our
+ *   own that read W once, and by a kernel of our own where the BLAS falls short of the CPU
+ *   (attn_blas_info.advice); the bias added to the finished product (one rounding each, so that a bias of 0
+ *   changes no value).
  * x: [batch, rows, d_in]. w: [d_in, d_out]. bias: [d_out] or NULL for none. y: [batch, rows, d_out], written.
  *   Q, K and V in one product: W = [W_Q | W_K | W_V] with d_out the sum of the three; their columns then stand side by
  *   side in each row of Y, ready for attn_problem_layout_packed_qkv(). Equal to three products within rounding.
@@ -91,7 +93,7 @@ ATTN_API attn_status attn_softmax_f64(const attn_context *context, int64_t rows,
                                       int64_t s_stride, double *a, int64_t a_stride);
 
 /* Weighted sum of the values (since 0.1).
- * Formula: Z = A V, through cblas_?gemm.
+ * Formula: Z = A V, through cblas_?gemm; small products as in attn_project_f32().
  * a: [q_len, kv_len]. v: [kv_len, v_dim]. z: [q_len, v_dim], written; kv_len 0 gives 0.
  * NaN and Inf: as the product gives them, so a weight of 0 does not hide a NaN in V (attn_sdpa_f32() does).
  * Memory: none. */

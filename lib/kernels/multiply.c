@@ -1,6 +1,6 @@
 /* Kernel multiply: products of tiles whose w fits the cache, for BLAS libraries that leave vectors of this CPU unused.
  *
- * A block of results stays in registers over all of k, each result in one sum of ascending terms, so that its bits depend on
+ * A block of results stays in registers over its terms, each result in sums of ascending terms, so that its bits depend on
  * its own row and column alone. Columns of a block outermost: its part of w stays in the first-level cache for all rows.
  */
 #include "kernels/simd.h"
@@ -16,6 +16,9 @@
 #endif
 #define MOST_ROWS 12
 #define ROWS_OF(vecs) (MOST_SUMS / (vecs) < MOST_ROWS ? MOST_SUMS / (vecs) : MOST_ROWS)
+
+/* Terms of a sum: longer ones are added up from such, which is more exact. */
+#define MOST_TERMS 128
 
 /* Rows that one address serves, with the row stride and twice it: more would not fit the integer registers. */
 #define ADDRESS_ROWS 3
@@ -123,12 +126,13 @@ static void (*const ragged[BLOCK_VECS])(const column_product *p) = {
 #endif
 };
 
-void KERNEL(multiply)(int64_t rows, int64_t cols, int64_t k, real alpha, const real *x, int64_t ldx, const real *w,
-                      int64_t ldw, bool add, real *y, int64_t ldy) {
+/* `depth` terms for all columns. */
+INLINE void multiply_terms(int64_t rows, int64_t cols, int64_t depth, real alpha, const real *x, int64_t ldx,
+                           const real *w, int64_t ldw, bool add, real *y, int64_t ldy) {
     for (int64_t j = 0; j < cols; j += BLOCK_VECS * LANES) {
         int64_t left = cols - j < BLOCK_VECS * LANES ? cols - j : BLOCK_VECS * LANES;
         const column_product p = {.rows = rows,
-                                  .k = k,
+                                  .k = depth,
                                   .part = left % LANES,
                                   .x = x,
                                   .w = w + j,
@@ -140,4 +144,14 @@ void KERNEL(multiply)(int64_t rows, int64_t cols, int64_t k, real alpha, const r
                                   .add = add};
         (p.part == 0 ? whole : ragged)[(left - 1) / LANES](&p);
     }
+}
+
+void KERNEL(multiply)(int64_t rows, int64_t cols, int64_t k, real alpha, const real *x, int64_t ldx, const real *w,
+                      int64_t ldw, bool add, real *y, int64_t ldy) {
+    int64_t c = 0;
+    do {
+        int64_t depth = k - c < MOST_TERMS ? k - c : MOST_TERMS;
+        multiply_terms(rows, cols, depth, alpha, x + c, ldx, w + c * ldw, ldw, add || c > 0, y, ldy);
+        c += MOST_TERMS;
+    } while (c < k);
 }

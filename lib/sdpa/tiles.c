@@ -1,6 +1,7 @@
 /* The rule for tiles. lib/kernels/LADDER.md tells how it was found. */
 #include "sdpa/tiles.h"
 
+#include "base/checks.h"
 #include "blas/blas.h"
 
 /* OpenBLAS multiplies small matrices without packing them on AVX-512 cores (its pull request 3335): up to a million
@@ -69,13 +70,14 @@ attn_tile_shape attn_shape_tiles(int64_t head_dim, int64_t v_dim, attn_dtype dty
                                     : "large products, since heads of this size leave no small ones",
         };
     int64_t value_bytes = dtype == ATTN_F32 ? sizeof(float) : sizeof(double);
-    int64_t keys = whole(small->value_bytes / (widest * value_bytes), KEYS_UNIT, small->keys);
+    int64_t row_bytes = attn_mul_saturated(widest, value_bytes); /* of problems without elements too */
+    int64_t keys = whole(small->value_bytes / row_bytes, KEYS_UNIT, small->keys);
     int64_t rows = whole(room / keys, ROWS_UNIT, PACKED_ROWS);
     return (attn_tile_shape){
         .rows = rows,
         .keys = keys,
         .strip = ROWS_UNIT,
-        .block_rows = whole(PACKED_BLOCK_BYTES / (widest * value_bytes), rows, INT64_MAX),
+        .block_rows = whole(PACKED_BLOCK_BYTES / row_bytes, rows, INT64_MAX),
         .packed = true,
         .reason = small->reason,
     };

@@ -114,6 +114,21 @@ static void test_nothing_to_write_takes_no_time(void **state) {
     alarm(0);
 }
 
+/* Sizes of a head whose bytes overflow, of problems without elements: planned and run like others. */
+static void test_heads_of_any_size_without_elements(void **state) {
+    (void)state;
+    for (int shift = 55; shift <= 62; shift++)
+        for (int v = 0; v < 2; v++) {
+            attn_problem p = ATTN_PROBLEM_INIT;
+            p.batch = p.q_heads = p.kv_heads = p.head_dim = 1;
+            *(v ? &p.v_dim : &p.head_dim) = INT64_C(1) << shift;
+            assert_ok(attn_problem_layout_bhld(&p));
+            attn_plan *plan;
+            assert_ok(attn_plan_create(NULL, &p, REAL_DTYPE, &plan));
+            attn_plan_destroy(plan);
+        }
+}
+
 static int does_nothing(void *data, int workers, attn_parallel_body body, void *argument) {
     (void)data, (void)workers, (void)body, (void)argument;
     return 0;
@@ -153,6 +168,7 @@ int main(void) {
         cmocka_unit_test(test_sink_without_end_takes_everything),
         cmocka_unit_test(test_generous_ragged_sizes_cost_nothing),
         cmocka_unit_test(test_empty_problems_of_any_size),
+        cmocka_unit_test(test_heads_of_any_size_without_elements),
         cmocka_unit_test(test_nothing_to_write_takes_no_time),
         cmocka_unit_test(test_work_left_undone_is_an_error),
         cmocka_unit_test(test_scale_that_rounds_to_zero_reads_no_keys),
