@@ -80,13 +80,17 @@ typedef enum attn_blas_flavour {
 } attn_blas_flavour;
 attn_blas_flavour attn_blas_flavour_in_use(void);
 
+/* The name of the BLAS library in use, as attn_blas_info has it. */
+const char *attn_blas_name(void);
+
 /* The name that the BLAS library gives the kernels it chose for this CPU, "" when it gives none. It decides shapes. */
 const char *attn_blas_core(void);
 
 /* False for a library that is neither OpenBLAS nor BLIS nor MKL. */
 bool attn_blas_is_known(void);
 
-/* Whether that is its name. OpenBLAS built for one core alone writes it in capitals. */
+/* Whether that is its name. OpenBLAS built for one core alone writes it in capitals, BLIS in
+ * small letters. */
 bool attn_blas_core_is(const char *name);
 
 /* True for an OpenBLAS that holds several cores and chooses one when it is loaded. */

@@ -145,6 +145,11 @@ attn_blas_flavour attn_blas_flavour_in_use(void) {
     return found.flavour;
 }
 
+const char *attn_blas_name(void) {
+    probe_once();
+    return found.name;
+}
+
 const char *attn_blas_core(void) {
     probe_once();
     return found.core;
