@@ -96,12 +96,13 @@ static real clocked_softmax_row(int64_t n, const real *x, real *y) {
     return lse;
 }
 
-static void clocked_softmax_tile(int64_t rows, int64_t cols, real *s, int64_t ld, real *row_max, real *row_sum,
-                                 real *rescale) {
+static int64_t clocked_softmax_tile(int64_t rows, int64_t cols, real *s, int64_t ld, bool keep, real *row_max,
+                                    real *row_sum, real *rescale) {
     double start = timing_now();
-    real_kernels()->softmax_tile(rows, cols, s, ld, row_max, row_sum, rescale);
+    int64_t done = real_kernels()->softmax_tile(rows, cols, s, ld, keep, row_max, row_sum, rescale);
     add_time(STAGE_SOFTMAX, start);
     weights_wait = true;
+    return done;
 }
 
 /* The products of few queries. */

@@ -114,6 +114,19 @@ def exponential(bits, exponent_bits, count, smallest_exponent, largest):
     show("EXP_HIGHEST", truncated(mpmath.ln(largest), bits), bits)
 
 
+def weight(bits, entries, count):
+    """e^x = 2^(n / entries) (1 + r + r^2 c(r)), r = x - n ln2 / entries; the table holds 2^(i / entries). Added to x / ln2,
+    SHIFT rounds to n / entries and leaves n in the low bits."""
+    half = mpmath.ln(2) / entries / 2 + mpf(2) ** -16
+    powers = list(range(2, 2 + count))
+    c, error = fit_rounded(lambda r: mpmath.exp(r) - 1 - r, lambda r: mpmath.exp(-r), powers, (-half, half), bits)
+    print(f"\n/* weights, {'float' if bits == 24 else 'double'} */")
+    show_polynomial("WEIGHT_C", c, error, bits)
+    show("WEIGHT_SHIFT", mpf(3) * mpf(2) ** (bits - 2) / entries, bits)
+    table = [rounded(mpf(2) ** (mpf(i) / entries), bits) for i in range(entries)]
+    print("#define WEIGHT_TABLE " + ", ".join(hexfloat(entry, bits) for entry in table))
+
+
 def hyperbolic_tangent(bits, count):
     """tanh x = x + x^3 c(x^2) for 0 <= x < 0.7, and where (e^2x - 1) / (e^2x + 1) must be replaced by 1."""
     powers = [3 + 2 * k for k in range(count)]
@@ -155,6 +168,8 @@ def quadrant():
 
 exponential(24, 8, 5, -126, (2 - mpf(2) ** -23) * mpf(2) ** 127)
 exponential(53, 11, 10, -1022, (2 - mpf(2) ** -52) * mpf(2) ** 1023)
+weight(24, 16, 2)
+weight(53, 8, 6)
 hyperbolic_tangent(24, 6)
 hyperbolic_tangent(53, 12)
 quadrant()

@@ -12,6 +12,7 @@
 #define ATTN_LIB_SIMD_H
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/real.h"
@@ -155,6 +156,37 @@ INLINE vec vec_at_least(vec x, real bound) {
     return vec_select(x < bound, vec_all(bound), x);
 #endif
 }
+
+/* The smaller of x and bound; NaN stays. */
+INLINE vec vec_at_most(vec x, real bound) {
+#if defined(ATTN_KERNEL_ISA_AVX2) || defined(ATTN_KERNEL_ISA_AVX512)
+    return INTRINSIC(min)(vec_all(bound), x);
+#elif defined(ATTN_KERNEL_ISA_NEON)
+    return INTRINSIC(vminq)(x, vec_all(bound));
+#else
+    return vec_select(x > bound, vec_all(bound), x);
+#endif
+}
+
+/* Whether a comparison is true in any lane. */
+INLINE bool vec_any(vec_truth mask) {
+    lane_truth any = 0;
+    for (int i = 0; i < LANES; i++)
+        any |= mask[i];
+    return any != 0;
+}
+
+#if defined(ATTN_KERNEL_ISA_AVX512)
+/* In each lane the table's entry at its index, modulo LANES. */
+INLINE vec vec_looked_up(const real *table, vec_bits index) {
+    return INTRINSIC(permutexvar)((__m512i)index, vec_load(table));
+}
+
+/* y times two to the largest whole number that is no larger than n, where x >= bound or x is NaN, else 0. */
+INLINE vec vec_raised(vec y, vec n, vec x, real bound) {
+    return INTRINSIC(maskz_scalef)(COMPARE_TO_MASK(x, vec_all(bound), _CMP_NLT_UQ), y, n);
+}
+#endif
 
 /* v where x >= bound or x is NaN, else 0. */
 INLINE vec vec_zero_below(vec v, vec x, real bound) {

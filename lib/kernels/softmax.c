@@ -28,22 +28,33 @@ INLINE vec lane_maxima(int64_t n, const real *x, vec start) {
     return vec_max(vec_max(largest[0], largest[1]), vec_max(largest[2], largest[3]));
 }
 
-/* y = exp(x - maximum) for n <= CHUNK elements; returns their sums lane by lane. Not inlined: amid more code clang 14 no
- * longer keeps the constants of the exponential in registers. */
-static __attribute__((noinline)) vec exponentials_of_chunk(int64_t n, const real *x, real maximum, real *y) {
+/* y = exp(x - base) for n <= CHUNK elements; returns their sums lane by lane. `above`, a constant at every call: x may be
+ * above the base; what is too far above gives something negative, huge or NaN. */
+INLINE vec exponentials_relative_to(real base, bool above, int64_t n, const real *x, real *y) {
     vec sum = vec_all(0);
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES) {
-        vec e = vexp_weight(vec_load(x + i) - maximum);
+        vec distance = vec_load(x + i) - base;
+        vec e = above ? vexp_weight_above(distance) : vexp_weight(distance);
         vec_store(y + i, e);
         sum += e;
     }
     if (i < n) {
-        vec e = vexp_weight(vec_load_part(x + i, n - i, (real)-INFINITY) - maximum);
+        vec distance = vec_load_part(x + i, n - i, (real)-INFINITY) - base;
+        vec e = above ? vexp_weight_above(distance) : vexp_weight(distance);
         vec_store_part(y + i, n - i, e);
         sum += e;
     }
     return sum;
+}
+
+/* Not inlined: amid more code clang 14 no longer keeps the constants of the exponential in registers. */
+static __attribute__((noinline)) vec exponentials_of_chunk(int64_t n, const real *x, real maximum, real *y) {
+    return exponentials_relative_to(maximum, false, n, x, y);
+}
+
+static __attribute__((noinline)) vec exponentials_above(int64_t n, const real *x, real base, real *y) {
+    return exponentials_relative_to(base, true, n, x, y);
 }
 
 /* y = exp(x - maximum), where a maximum of -Inf counts as 0, so that -Inf gives 0 and NaN stays; returns their sum. */
@@ -80,9 +91,9 @@ INLINE vec row_maxima(int rows, int64_t cols, const real *s, int64_t ld, vec old
     return vec_max(old, vec_largest_of_each(largest));
 }
 
-/* Replaces the scores of the rows by their exponentials relative to `base`; adds the sum of row r to lane r of the
- * total. */
-INLINE void row_exponentials(int rows, int64_t cols, real *s, int64_t ld, vec base, doubles *total) {
+/* Replaces the scores of the rows by their exponentials relative to `base`, with `above` as above; adds the sum of row r to
+ * lane r of the total. */
+INLINE void row_exponentials(int rows, int64_t cols, real *s, int64_t ld, vec base, bool above, doubles *total) {
     real base_of[LANES];
     vec_store(base_of, base);
     for (int64_t j = 0; j < cols; j += CHUNK) {
@@ -90,38 +101,80 @@ INLINE void row_exponentials(int rows, int64_t cols, real *s, int64_t ld, vec ba
         vec sum[LANES];
         for (int r = 0; r < LANES; r++) {
             real *row = s + r * ld + j;
-            sum[r] = r < rows ? exponentials_of_chunk(n, row, base_of[r], row) : vec_all(0);
+            if (r >= rows)
+                sum[r] = vec_all(0);
+            else if (above)
+                sum[r] = exponentials_above(n, row, base_of[r], row);
+            else
+                sum[r] = exponentials_of_chunk(n, row, base_of[r], row);
         }
         *total += __builtin_convertvector(vec_sum_of_each(sum), doubles);
     }
 }
 
-/* A maximum of -Inf counts as 0, so that -Inf gives 0 and NaN stays. */
-INLINE void tile_of_rows(int rows, int64_t cols, real *s, int64_t ld, real *row_max, real *row_sum, real *rescale) {
-    const vec none = vec_all((real)-INFINITY);
-    vec old = rows == LANES ? vec_load(row_max) : vec_load_part(row_max, rows, (real)-INFINITY);
-    vec old_sum = rows == LANES ? vec_load(row_sum) : vec_load_part(row_sum, rows, 0);
-    vec maximum = row_maxima(rows, cols, s, ld, old);
-    vec factor = vec_select(maximum == old, vec_all(1), vexp_weight(old - maximum));
-    doubles sum = __builtin_convertvector(old_sum, doubles) * __builtin_convertvector(factor, doubles);
-    row_exponentials(rows, cols, s, ld, vec_select(maximum == none, vec_all(0), maximum), &sum);
-    vec new_sum = __builtin_convertvector(sum, vec);
-    if (rows == LANES) {
-        vec_store(row_max, maximum);
-        vec_store(row_sum, new_sum);
-        vec_store(rescale, factor);
-    } else {
-        vec_store_part(row_max, rows, maximum);
-        vec_store_part(row_sum, rows, new_sum);
-        vec_store_part(rescale, rows, factor);
-    }
+INLINE vec load_rows(int rows, const real *x, real fill) {
+    return rows == LANES ? vec_load(x) : vec_load_part(x, rows, fill);
 }
 
-void KERNEL(softmax_tile)(int64_t rows, int64_t cols, real *s, int64_t ld, real *row_max, real *row_sum,
-                          real *rescale) {
+INLINE void store_rows(int rows, real *x, vec v) {
+    if (rows == LANES)
+        vec_store(x, v);
+    else
+        vec_store_part(x, rows, v);
+}
+
+/* How far above 1 the weights of a row may add up when its maximum is kept, and by how much the tile before may have moved
+ * the maximum, so that this one probably will not: e^30 both. */
+#define MOST_KEPT ((real)1e13)
+#define LEAST_SETTLED ((real)1e-13)
+
+/* Whether rows have maxima to keep. */
+INLINE bool settled(int rows, const real *row_max, const real *rescale) {
+    return !vec_any((load_rows(rows, row_max, 0) == (real)-INFINITY) | (load_rows(rows, rescale, 1) < LEAST_SETTLED));
+}
+
+/* Weights relative to the maxima of earlier tiles. False, and only the scores changed, when these are too far below. */
+INLINE bool tile_of_kept_rows(int rows, int64_t cols, real *s, int64_t ld, const real *row_max, real *row_sum,
+                              real *rescale) {
+    doubles sum = __builtin_convertvector(load_rows(rows, row_sum, 0), doubles), new = {0};
+    row_exponentials(rows, cols, s, ld, load_rows(rows, row_max, 0), true, &new);
+    vec weights = __builtin_convertvector(new, vec);
+    if (vec_any(~((weights >= 0) & (weights <= MOST_KEPT)))) /* NaN is none */
+        return false;
+    store_rows(rows, row_sum, __builtin_convertvector(sum + new, vec));
+    store_rows(rows, rescale, vec_all(1));
+    return true;
+}
+
+/* A maximum of -Inf counts as 0, so that -Inf gives 0 and NaN stays. */
+INLINE void tile_of_rows(int rows, int64_t cols, real *s, int64_t ld, real *row_max, real *row_sum, real *rescale) {
+    const vec none = vec_all((real)-INFINITY), one = vec_all(1);
+    vec old = load_rows(rows, row_max, (real)-INFINITY);
+    vec old_sum = load_rows(rows, row_sum, 0);
+    vec maximum = row_maxima(rows, cols, s, ld, old);
+    vec factor = vec_select((maximum == old) | (old == none), one, vexp_weight(old - maximum));
+    doubles sum = __builtin_convertvector(old_sum, doubles) * __builtin_convertvector(factor, doubles);
+    row_exponentials(rows, cols, s, ld, vec_select(maximum == none, vec_all(0), maximum), false, &sum);
+    store_rows(rows, row_max, maximum);
+    store_rows(rows, row_sum, __builtin_convertvector(sum, vec));
+    store_rows(rows, rescale, factor);
+}
+
+INLINE bool step_of_rows(int rows, int64_t cols, real *s, int64_t ld, bool keep, real *row_max, real *row_sum,
+                         real *rescale) {
+    if (keep && settled(rows, row_max, rescale))
+        return tile_of_kept_rows(rows, cols, s, ld, row_max, row_sum, rescale);
+    tile_of_rows(rows, cols, s, ld, row_max, row_sum, rescale);
+    return true;
+}
+
+int64_t KERNEL(softmax_tile)(int64_t rows, int64_t cols, real *s, int64_t ld, bool keep, real *row_max, real *row_sum,
+                             real *rescale) {
     int64_t i = 0;
     for (; i + LANES <= rows; i += LANES)
-        tile_of_rows(LANES, cols, s + i * ld, ld, row_max + i, row_sum + i, rescale + i);
-    if (i < rows)
-        tile_of_rows((int)(rows - i), cols, s + i * ld, ld, row_max + i, row_sum + i, rescale + i);
+        if (!step_of_rows(LANES, cols, s + i * ld, ld, keep, row_max + i, row_sum + i, rescale + i))
+            return i;
+    if (i < rows && !step_of_rows((int)(rows - i), cols, s + i * ld, ld, keep, row_max + i, row_sum + i, rescale + i))
+        return i;
+    return rows;
 }

@@ -26,6 +26,13 @@
 #define EXP_SHIFT 0x1.8p23f
 #define EXP_BIAS 127
 #define EXP_FRACTION_BITS 23
+#define WEIGHT_C0 0x1.00021ep-1f
+#define WEIGHT_C1 0x1.55559ap-3f
+#define WEIGHT_SHIFT 0x1.8p+19f
+#define WEIGHT_TABLE                                                                                                   \
+    0x1p+0f, 0x1.0b5586p+0f, 0x1.172b84p+0f, 0x1.2387a6p+0f, 0x1.306fep+0f, 0x1.3dea64p+0f, 0x1.4bfdaep+0f,            \
+        0x1.5ab07ep+0f, 0x1.6a09e6p+0f, 0x1.7a1148p+0f, 0x1.8ace54p+0f, 0x1.9c4918p+0f, 0x1.ae89fap+0f,                \
+        0x1.c199bep+0f, 0x1.d5818ep+0f, 0x1.ea4afap+0f
 #else
 #define EXP_LOG2E 0x1.71547652b82fep+0
 #define EXP_LN2_HI 0x1.62e42fefa38p-1
@@ -47,6 +54,16 @@
 #define EXP_SHIFT 0x1.8p52
 #define EXP_BIAS 1023
 #define EXP_FRACTION_BITS 52
+#define WEIGHT_C0 0x1.000000000010bp-1
+#define WEIGHT_C1 0x1.555555555513p-3
+#define WEIGHT_C2 0x1.555555480b556p-5
+#define WEIGHT_C3 0x1.11111125dc02cp-7
+#define WEIGHT_C4 0x1.6c1cbe44d4149p-10
+#define WEIGHT_C5 0x1.a01639ed6f792p-13
+#define WEIGHT_SHIFT 0x1.8p+49
+#define WEIGHT_TABLE                                                                                                   \
+    0x1p+0, 0x1.172b83c7d517bp+0, 0x1.306fe0a31b715p+0, 0x1.4bfdad5362a27p+0, 0x1.6a09e667f3bcdp+0,                    \
+        0x1.8ace5422aa0dbp+0, 0x1.ae89f995ad3adp+0, 0x1.d5818dcfba487p+0
 #endif
 
 /* q(r) by Horner's rule. */
@@ -89,10 +106,40 @@ INLINE vec vexp_reduced(vec x, bool one_step, vec_bits *n_bits) {
 #endif
 }
 
-/* exp(x) for the softmax, x <= 0 or NaN: a weight relative to the largest one, +0 up to EXP_VANISHED. No mask and, in
- * float, one step of reduction less than vexp(), a sixth of its time. Within 1 ulp of e^x, in float 1 ulp + 2.8e-9 |x|,
- * since EXP_LN2 is off by 2.8e-9 of its value; that of double would matter for small weights. Weights below 2^-126 (double
- * 2^-1022), of which there is hardly one, may be subnormal. */
+/* exp(x) for the softmax, a weight relative to that of some other score: +0 below EXP_LOWEST or next to it, NaN stays. In
+ * float EXP_LN2 takes the place of its two parts: off by 2.8e-9 of its value, so that another 2.8e-9 |x| is added to the
+ * errors below; that of double would matter for small weights. */
+#ifdef ATTN_KERNEL_ISA_AVX512
+/* As many powers of two as a vector has lanes, so that three terms do, in double seven; within 1.3 ulp of e^x. Above
+ * EXP_HIGHEST it is infinite or NaN. LADDER.md. */
+INLINE vec vexp_weight(vec x) {
+    const real table[LANES] = {WEIGHT_TABLE};
+    const vec shift = vec_all(WEIGHT_SHIFT);
+    vec shifted = vec_fma(x, vec_all(EXP_LOG2E), shift);
+    vec n = shifted - shift; /* whole sixteenths, in double eighths */
+    vec power = vec_looked_up(table, (vec_bits)shifted);
+#if ATTN_REAL_BITS == 32
+    vec r = vec_fma(n, vec_all(-EXP_LN2), x);
+    vec p = vec_all(WEIGHT_C1);
+#else
+    vec r = vec_fma(n, vec_all(-EXP_LN2_LO), vec_fma(n, vec_all(-EXP_LN2_HI), x));
+    vec p = vec_all(WEIGHT_C5);
+    p = vec_fma(p, r, vec_all(WEIGHT_C4));
+    p = vec_fma(p, r, vec_all(WEIGHT_C3));
+    p = vec_fma(p, r, vec_all(WEIGHT_C2));
+    p = vec_fma(p, r, vec_all(WEIGHT_C1));
+#endif
+    p = vec_fma(vec_fma(p, r, vec_all(WEIGHT_C0)), r, vec_all(1));
+    return vec_raised(vec_fma(power * r, p, power), n, x, EXP_LOWEST);
+}
+
+INLINE vec vexp_weight_above(vec x) {
+    return vexp_weight(x);
+}
+#else
+/* x <= WEIGHT_MOST; no mask and, in float, one step of reduction less than vexp(), a sixth of its time. Within 1 ulp of
+ * e^x. Weights below 2^-126 (double 2^-1022), of which there is hardly one, may be subnormal. */
+#define WEIGHT_MOST 60
 INLINE vec vexp_weight(vec x) {
     x = vec_at_least(x, EXP_VANISHED);
     vec_bits n_bits;
@@ -100,6 +147,12 @@ INLINE vec vexp_weight(vec x) {
     /* A product, unlike a sum of bits, keeps NaN. */
     return e * (vec)(n_bits << EXP_FRACTION_BITS);
 }
+
+/* Any x, more than WEIGHT_MOST counting as this much. */
+INLINE vec vexp_weight_above(vec x) {
+    return vexp_weight(vec_at_most(x, WEIGHT_MOST));
+}
+#endif
 
 /* exp(x) for any x: +0 below EXP_LOWEST, +Inf above EXP_HIGHEST, NaN for NaN. */
 INLINE vec vexp(vec x) {

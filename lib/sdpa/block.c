@@ -43,6 +43,7 @@ void attn_block_begin(const attn_call *call, const attn_task *task, const attn_q
     for (int64_t i = 0; i < rows; i++) {
         block->row_max[i] = -(real)INFINITY;
         block->row_sum[i] = 0;
+        block->rescale[i] = 1;
     }
     for (int64_t head = 0; head < block->heads; head++) {
         attn_head arrays = attn_head_at(call, task, block->head0 + head);

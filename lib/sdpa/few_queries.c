@@ -86,7 +86,8 @@ static void over_chunk(const attn_call *call, const attn_task *task, const attn_
         if (block->cleaning)
             mark_nonfinite(call, &arrays, tile, block, o[head * block->rows]);
     }
-    call->kernels->softmax_tile(rows, tile.keys, block->s, tile.ld, block->row_max, block->row_sum, block->rescale);
+    call->kernels->softmax_tile(rows, tile.keys, block->s, tile.ld, false, block->row_max, block->row_sum,
+                                block->rescale);
     if (p->v_dim == 0)
         return; /* only lse is wanted, and there may be no V to point at */
     if (block->cleaning)

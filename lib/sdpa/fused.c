@@ -13,9 +13,15 @@ typedef struct fetch_list {
     struct {
         const real *x;
         int64_t begin, end, cols, ld; /* rows */
-    } part[3];
+    } part[4];
     int parts;
 } fetch_list;
+
+/* A step over a tile asks three times: the memory takes about thirty lines at a time, and whoever asks for more waits. */
+enum { FETCHES = 3 };
+
+/* Output that is asked for before it is written: more would not stay in the caches until then. */
+enum { FETCHED_OUTPUT_BYTES = 64 * 1024 };
 
 static void add_fetch(fetch_list *list, const real *x, int64_t row0, int64_t rows, int64_t cols, int64_t ld) {
     if (x == NULL || rows <= 0)
@@ -27,10 +33,13 @@ static void add_fetch(fetch_list *list, const real *x, int64_t row0, int64_t row
     list->part[list->parts++].ld = ld;
 }
 
-/* Asks for as much of what is left as `rows` are of the rows that are left. Inlined by force: see attn_fetch(). */
-static inline __attribute__((always_inline)) void fetch_share(fetch_list *list, int64_t rows, int64_t rows_left) {
+/* The number-th time of a step that takes `rows` of the rows that are left: asks for its part of what is left. Inlined by
+ * force: see attn_fetch(). */
+static inline __attribute__((always_inline)) void fetch_share(fetch_list *list, int number, int64_t rows,
+                                                              int64_t rows_left) {
     for (int i = 0; i < list->parts; i++) {
-        int64_t begin = list->part[i].begin, now = (list->part[i].end - begin) * rows / rows_left;
+        int64_t begin = list->part[i].begin;
+        int64_t now = (list->part[i].end - begin) * rows / (FETCHES * rows_left - number * rows);
         attn_fetch_rows(begin, now, list->part[i].cols, list->part[i].x, list->part[i].ld);
         list->part[i].begin += now;
     }
@@ -50,7 +59,7 @@ static int64_t place_block(const attn_call *call, const attn_task *task, attn_qu
     return buffer_end - block->row0;
 }
 
-/* The keys after `end`, or what this thread probably begins with next. */
+/* The keys after `end`, or the block's output and what this thread probably begins with next. */
 static fetch_list what_comes_next(const attn_call *call, const attn_task *task, const attn_query_block *block,
                                   int64_t end, int64_t seen_end) {
     const attn_plan *plan = call->plan;
@@ -63,6 +72,9 @@ static fetch_list what_comes_next(const attn_call *call, const attn_task *task, 
         add_fetch(&list, arrays.v, end, keys, p->v_dim, arrays.v_row);
         return list;
     }
+    attn_head head = attn_head_at(call, task, block->head0);
+    if (block->heads == 1 && block->rows * p->v_dim * (int64_t)sizeof(real) <= FETCHED_OUTPUT_BYTES)
+        add_fetch(&list, head.out, block->row0, block->rows, p->v_dim, head.out_row);
     if (task->number + plan->workers >= plan->tasks)
         return list;
     attn_task next = attn_task_at(call, task->number + plan->workers);
@@ -86,7 +98,8 @@ typedef struct key_tile {
     bool transposed;
     const real *k, *v;
     int64_t k_row, v_row;
-    fetch_list next; /* to be asked for meanwhile */
+    bool keep_maxima; /* rows may keep the maxima of the keys before */
+    fetch_list next;  /* to be asked for meanwhile */
 } key_tile;
 
 static void copy_rows(const attn_call *call, int64_t rows, int64_t cols, const real *from, int64_t ld, real *to) {
@@ -102,6 +115,17 @@ static void prepare_queries(const attn_call *call, const attn_task *task, const 
         copy_rows(call, block->rows, head_dim, arrays.q + block->row0 * arrays.q_row, arrays.q_row,
                   block->packed_queries + head * block->rows * head_dim);
     }
+}
+
+/* Weights relative to an earlier maximum may add up to 1e13 (softmax_tile), so that products with values up to this one
+ * stay finite for any number of keys. */
+#define LARGEST_KEPT ((real)1e10)
+
+/* Whether rows may keep the maxima of earlier keys. Not when scores are edited: biases often rise from tile to tile. The same
+ * answer when values that are not finite are 0. */
+static bool may_keep_maxima(const attn_call *call, const key_tile *tile) {
+    return !call->plan->edited && call->kernels->largest_finite(tile->end - tile->begin, call->plan->problem.v_dim,
+                                                                tile->v, tile->v_row) <= LARGEST_KEPT;
 }
 
 /* Where the block finds these keys and their values: in the caller's arrays, or packed for products without packing. */
@@ -159,6 +183,22 @@ static attn_tile rows_of(const attn_tile *tile, int64_t i, int64_t rows) {
     return part;
 }
 
+/* Scores to weights, some rows of a tile. A row keeps the maximum of its first keys while its scores stay near that; few
+ * rows need a second one, so that making their scores again is cheaper than looking for the maxima of all. */
+static void weights(const attn_call *call, const attn_task *task, const attn_head *arrays,
+                    const attn_query_block *block, int64_t state, const key_tile *keys, const attn_tile *tile) {
+    int64_t done = call->kernels->softmax_tile(tile->rows, tile->keys, tile->s, tile->ld, keys->keep_maxima,
+                                               block->row_max + state, block->row_sum + state, block->rescale + state);
+    if (done == tile->rows)
+        return;
+    attn_tile rest = rows_of(tile, done, tile->rows - done);
+    state += done;
+    scores(call, arrays, block, state, keys, &rest);
+    attn_tile_edit(call, arrays, &task->member, &rest);
+    call->kernels->softmax_tile(rest.rows, rest.keys, rest.s, rest.ld, false, block->row_max + state,
+                                block->row_sum + state, block->rescale + state);
+}
+
 /* One tile of one head of the block: scores, hidden keys, softmax step, product with V. */
 static void tile_step(const attn_call *call, const attn_task *task, const attn_query_block *block, int64_t head,
                       key_tile *keys, const attn_tile *tile) {
@@ -169,8 +209,9 @@ static void tile_step(const attn_call *call, const attn_task *task, const attn_q
     attn_tile part = rows_of(tile, 0, ROWS_AT_ONCE);
     attn_tile_fetch(call, &arrays, &part);
     int64_t left = block->heads * block->rows - state;
-    fetch_share(&keys->next, tile->rows, 2 * left);
+    fetch_share(&keys->next, 0, tile->rows, left);
     scores(call, &arrays, block, state, keys, tile);
+    fetch_share(&keys->next, 1, tile->rows, left);
     int64_t rows_at_once = block->cleaning ? tile->rows : ROWS_AT_ONCE;
     for (int64_t i = 0; i < tile->rows; i += rows_at_once) {
         part = rows_of(tile, i + rows_at_once, ROWS_AT_ONCE);
@@ -179,12 +220,11 @@ static void tile_step(const attn_call *call, const attn_task *task, const attn_q
         attn_tile_edit(call, &arrays, &task->member, &part);
         if (block->cleaning)
             attn_tile_clean(call, &arrays, tile, block->clean, o, v_dim);
-        call->kernels->softmax_tile(part.rows, part.keys, part.s, part.ld, block->row_max + state + i,
-                                    block->row_sum + state + i, block->rescale + state + i);
+        weights(call, task, &arrays, block, state + i, keys, &part);
     }
     if (v_dim == 0)
         return; /* only lse is wanted, and there may be no V to point at */
-    fetch_share(&keys->next, tile->rows, 2 * left - tile->rows);
+    fetch_share(&keys->next, 2, tile->rows, left);
     bool first = block->first_writes && tile->key0 == 0;
     if (!first)
         call->kernels->scale_rows(tile->rows, v_dim, o, v_dim, block->rescale + state);
@@ -226,6 +266,7 @@ static void go_over_keys(const attn_call *call, const attn_task *task, const att
     for (int64_t begin = seen.begin, end; begin < seen.end; begin = end) {
         end = attn_smaller((begin / tile_keys + 1) * tile_keys, seen.end);
         key_tile keys = prepare_keys(call, task, block, (attn_key_range){begin, end});
+        keys.keep_maxima = begin > seen.begin && may_keep_maxima(call, &keys);
         keys.next = what_comes_next(call, task, block, end, seen.end);
         attn_tile tile = {.s = block->s, .ld = attn_smaller(tile_keys, call->plan->problem.kv_len)};
         for (int64_t head = 0; head < block->heads; head++)

@@ -73,6 +73,8 @@ attn_share attn_share_of(const attn_plan *plan, const attn_member *member) {
         .tile_keys = plan->shape.keys,
     };
     const attn_problem *p = &plan->problem;
+    if (member->kv_len <= plan->shape.keys)
+        share.tile_rows = plan->shape.short_rows;
     int64_t pairs = attn_mul_saturated(member->q_len, member->kv_len);
     share.tiny =
         share.few_queries && attn_mul_saturated(pairs, attn_larger(attn_larger(p->head_dim, p->v_dim), 1)) <= TINY;
@@ -100,8 +102,8 @@ static void choose_blocks(attn_plan *plan) {
         plan->block_heads = 1;
         plan->block_rows = plan->engine == ATTN_ENGINE_BLAS ? p->q_len : NAIVE_BLOCK_ROWS;
     } else {
-        plan->block_rows =
-            attn_smaller(plan->shape.block_rows, attn_mul_saturated(attn_blocks_of(p->q_len, unit), unit));
+        int64_t tiles = attn_blocks_of(p->q_len, unit), blocks = attn_blocks_of(p->q_len, plan->shape.block_rows);
+        plan->block_rows = attn_mul_saturated(attn_blocks_of(tiles, attn_larger(blocks, 1)), unit); /* alike */
         /* not more heads than a member with few queries may have in a piece of work */
         plan->block_heads = attn_larger(
             attn_smaller(plan->shape.block_rows / attn_larger(p->q_len, 1),

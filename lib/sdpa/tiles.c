@@ -14,7 +14,7 @@ enum {
     ROWS_UNIT = 16,                 /* softmax_tile takes as many floats at a time on these cores */
     PACKED_ROWS = 96,
     KEYS_UNIT = 16,                  /* whole vectors */
-    PACKED_BLOCK_BYTES = 512 * 1024, /* output of a block: transposing K then takes 1 % of the time */
+    PACKED_BLOCK_BYTES = 384 * 1024, /* output of a block: with as much of Q within L2, and transposing K takes 1 % */
     LARGE_ROWS = 256,
     LARGE_KEYS = 512,      /* while a row of V stays below WIDE_VALUES */
     LARGE_KEYS_WIDE = 256, /* from there on */
@@ -64,6 +64,7 @@ attn_tile_shape attn_shape_tiles(int64_t head_dim, int64_t v_dim, attn_dtype dty
         return (attn_tile_shape){
             .rows = LARGE_ROWS,
             .keys = v_dim < WIDE_VALUES ? LARGE_KEYS : LARGE_KEYS_WIDE,
+            .short_rows = LARGE_ROWS,
             .strip = LARGE_ROWS / 4,
             .block_rows = LARGE_ROWS,
             .reason = small == NULL ? "large products, for a BLAS core that packs them"
@@ -76,6 +77,7 @@ attn_tile_shape attn_shape_tiles(int64_t head_dim, int64_t v_dim, attn_dtype dty
     return (attn_tile_shape){
         .rows = rows,
         .keys = keys,
+        .short_rows = ROWS_UNIT, /* more steps, between which the next head comes from memory: 0.96 of the time */
         .strip = ROWS_UNIT,
         .block_rows = whole(PACKED_BLOCK_BYTES / row_bytes, rows, INT64_MAX),
         .packed = true,

@@ -143,7 +143,7 @@ static void online_end(online *o) {
 static void check_tile(const REAL(attn_kernels) * kernels, online *o, int64_t cols, const real *scores, int64_t ld) {
     int64_t size = o->rows > 0 ? (o->rows - 1) * ld + cols : 0;
     real *s = copied(scores, size), *old_maximum = copied(o->maximum, o->rows);
-    kernels->softmax_tile(o->rows, cols, s, ld, o->maximum, o->sum, o->rescale);
+    assert_true(kernels->softmax_tile(o->rows, cols, s, ld, false, o->maximum, o->sum, o->rescale) == o->rows);
     for (int64_t i = 0; i < o->rows; i++) {
         const real *before = scores + i * ld, *after = s + i * ld;
         real old = old_maximum[i], maximum = (real)largest(cols, before, old);
@@ -158,10 +158,8 @@ static void check_tile(const REAL(attn_kernels) * kernels, online *o, int64_t co
                 tile_sum += weight;
             }
         }
-        if (old == maximum) {
+        if (old == maximum || old == -real_infinity) {
             assert_true(o->rescale[i] == 1);
-        } else if (old == -real_infinity) {
-            assert_true(o->rescale[i] == 0 && !signbit(o->rescale[i]));
         } else {
             check_near("rescale", i, o->rescale[i], factor, weight_tolerance((long double)old - maximum, factor));
         }
@@ -230,7 +228,7 @@ static void test_tile_hidden_first(void **state) {
     }
     check_tile(kernels, &o, COLS, s, COLS);
     for (int i = 0; i < ROWS; i++) {
-        assert_true(o.maximum[i] == -300 && o.sum[i] == 1 && o.rescale[i] == 0);
+        assert_true(o.maximum[i] == -300 && o.sum[i] == 1 && o.rescale[i] == 1);
     }
     for (int i = 0; i < ROWS * COLS; i++) { /* a hidden tile after finite scores changes nothing */
         s[i] = -real_infinity;
@@ -262,8 +260,8 @@ static void test_tile_not_finite(void **state) {
                     s[bad_row * cols + bad] = kind % 2 ? real_infinity : real_nan;
                 }
                 wanted_maximum = (real)largest(cols, s + bad_row * cols, wanted_maximum);
-                kernels->softmax_tile(ROWS, cols, s, cols, o.maximum, o.sum, o.rescale);
-                kernels->softmax_tile(ROWS, cols, same, cols, clean.maximum, clean.sum, clean.rescale);
+                kernels->softmax_tile(ROWS, cols, s, cols, false, o.maximum, o.sum, o.rescale);
+                kernels->softmax_tile(ROWS, cols, same, cols, false, clean.maximum, clean.sum, clean.rescale);
                 assert_true(tile > 0 || isnan(s[bad_row * cols + bad]));
                 assert_false(isnan(o.maximum[bad_row])); /* the maximum drops NaN, and forgets no other score */
                 assert_true(kind % 2 || o.maximum[bad_row] == wanted_maximum);
@@ -295,7 +293,7 @@ static void test_tile_maximum(void **state) {
             }
             s[top] = 10;
             s[bad] = real_nan;
-            kernels->softmax_tile(1, LONGEST, s, LONGEST, &maximum, &sum, &rescale);
+            kernels->softmax_tile(1, LONGEST, s, LONGEST, false, &maximum, &sum, &rescale);
             assert_true(maximum == (top == bad ? -1 : 10));
             assert_true(isnan(sum));
         }
@@ -311,9 +309,9 @@ static void test_tile_rows_apart(void **state) {
         int64_t cols = widths[w];
         online all = online_start(ROWS), one = online_start(ROWS);
         real *s = tile_of_scores(ROWS, cols, cols, w, 3, 0), *t = copied(s, ROWS * cols);
-        kernels->softmax_tile(ROWS, cols, s, cols, all.maximum, all.sum, all.rescale);
+        kernels->softmax_tile(ROWS, cols, s, cols, false, all.maximum, all.sum, all.rescale);
         for (int64_t i = 0; i < ROWS; i++) {
-            kernels->softmax_tile(1, cols, t + i * cols, cols, one.maximum + i, one.sum + i, one.rescale + i);
+            kernels->softmax_tile(1, cols, t + i * cols, cols, false, one.maximum + i, one.sum + i, one.rescale + i);
         }
         assert_true(same_bits(s, t, ROWS * cols) && same_bits(all.sum, one.sum, ROWS));
         assert_true(same_bits(all.maximum, one.maximum, ROWS) && same_bits(all.rescale, one.rescale, ROWS));
@@ -324,12 +322,163 @@ static void test_tile_rows_apart(void **state) {
     }
 }
 
+/* ---- softmax_tile with maxima that are kept ------------------------------------------------------------------- */
+
+enum { KEPT_ROWS = 21 };
+
+/* Rows that have seen a tile of normal scores. */
+static online settled_rows(const REAL(attn_kernels) * kernels, int64_t cols) {
+    online o = online_start(KEPT_ROWS);
+    for (int64_t i = 0; i < KEPT_ROWS; i++) {
+        o.rescale[i] = 1;
+    }
+    real *s = tile_of_scores(KEPT_ROWS, cols, cols, (uint64_t)cols, 1, 3);
+    assert_true(kernels->softmax_tile(KEPT_ROWS, cols, s, cols, true, o.maximum, o.sum, o.rescale) == KEPT_ROWS);
+    for (int64_t i = 0; i < KEPT_ROWS; i++) {
+        assert_true(o.maximum[i] > -real_infinity && o.rescale[i] == 1);
+    }
+    free(s);
+    return o;
+}
+
+/* Scores up to 20 above the maxima of before: these stay, and weights and sums are relative to them. */
+static void test_tile_kept(void **state) {
+    const REAL(attn_kernels) *kernels = kernels_under_test(state);
+    for (int64_t cols = 1; cols <= LONGEST; cols += cols < 20 ? 1 : 13) {
+        online o = settled_rows(kernels, cols);
+        for (uint64_t tile = 0; tile < 3; tile++) {
+            real *scores = tile_of_scores(KEPT_ROWS, cols, cols, tile + 70, 2, tile == 1 ? 15 : -3);
+            for (int64_t i = 0; i < KEPT_ROWS; i += 3) {
+                scores[i * cols + (i + (int64_t)tile) % cols] = -real_infinity;
+            }
+            real *s = copied(scores, KEPT_ROWS * cols), *maximum = copied(o.maximum, KEPT_ROWS);
+            real *sum = copied(o.sum, KEPT_ROWS);
+            int64_t done = kernels->softmax_tile(KEPT_ROWS, cols, s, cols, true, o.maximum, o.sum, o.rescale);
+            assert_true(done == KEPT_ROWS && same_bits(maximum, o.maximum, KEPT_ROWS));
+            for (int64_t i = 0; i < KEPT_ROWS; i++) {
+                long double total = sum[i];
+                for (int64_t j = i * cols; j < (i + 1) * cols; j++) {
+                    long double distance = (long double)scores[j] - maximum[i], weight = expl(distance);
+                    if (scores[j] == -real_infinity) {
+                        assert_true(s[j] == 0 && !signbit(s[j]));
+                    } else {
+                        check_near("weight", j, s[j], weight, weight_tolerance(distance, weight));
+                    }
+                    total += weight;
+                }
+                check_near("row sum", i, o.sum[i], total, 20 * support_valgrind_factor(REAL_DTYPE) * REAL_EPS * total);
+                assert_true(o.rescale[i] == 1);
+            }
+            free(scores);
+            free(s);
+            free(maximum);
+            free(sum);
+        }
+        online_end(&o);
+    }
+}
+
+/* One score far above: the rows before are done, the others have their state of before, and those after their scores too.
+ * Made again without `keep` they are as if nothing had been tried, and the next tile does not try. */
+static void test_tile_lost(void **state) {
+    const REAL(attn_kernels) *kernels = kernels_under_test(state);
+    const real heights[] = {40, 70, 1000, REAL_MAX, real_infinity, real_nan, -real_nan};
+    enum { COLS = 37, SIZE = KEPT_ROWS * COLS, HEIGHTS = sizeof heights / sizeof *heights };
+    for (int bad = 0; bad < KEPT_ROWS * HEIGHTS; bad++) {
+        int64_t bad_row = bad % KEPT_ROWS;
+        real height = heights[bad / KEPT_ROWS];
+        online o = settled_rows(kernels, COLS), wanted = settled_rows(kernels, COLS),
+               before = settled_rows(kernels, COLS);
+        real *scores = tile_of_scores(KEPT_ROWS, COLS, COLS, (uint64_t)bad, 1, 0);
+        scores[bad_row * COLS + bad % COLS] = height;
+        real *s = copied(scores, SIZE), *t = copied(scores, SIZE);
+        int64_t done = kernels->softmax_tile(KEPT_ROWS, COLS, s, COLS, true, o.maximum, o.sum, o.rescale);
+        assert_true(done <= bad_row && bad_row < done + 16); /* the rows that are looked at together */
+        int64_t left = KEPT_ROWS - done;
+        assert_true(same_bits(o.maximum, before.maximum, KEPT_ROWS));
+        assert_true(same_bits(o.sum + done, before.sum + done, left));
+        assert_true(same_bits(o.rescale + done, before.rescale + done, left));
+        assert_true(left <= 16 || same_bits(s + (done + 16) * COLS, scores + (done + 16) * COLS, (left - 16) * COLS));
+        memcpy(s + done * COLS, scores + done * COLS, (size_t)(left * COLS) * sizeof *s);
+        kernels->softmax_tile(left, COLS, s + done * COLS, COLS, false, o.maximum + done, o.sum + done,
+                              o.rescale + done);
+        kernels->softmax_tile(KEPT_ROWS, COLS, t, COLS, false, wanted.maximum, wanted.sum, wanted.rescale);
+        assert_true(same_bits(o.maximum + done, wanted.maximum + done, left));
+        assert_true(same_bits(s + done * COLS, t + done * COLS, left * COLS));
+        assert_true(isfinite(height) == !isnan(o.sum[bad_row]));
+        if (isfinite(height)) {
+            assert_true(o.maximum[bad_row] == height && o.rescale[bad_row] < 1e-13);
+            scores[bad_row * COLS + bad % COLS] = height / 2 + 50; /* below the new maximum, or 30 to 50 above it */
+            memcpy(s, scores, SIZE * sizeof *s);
+            kernels->softmax_tile(KEPT_ROWS, COLS, s, COLS, true, o.maximum, o.sum, o.rescale);
+            assert_true(o.maximum[bad_row] == (real)fmaxl(height, height / 2 + 50));
+        }
+        free(scores);
+        free(s);
+        free(t);
+        online_end(&o);
+        online_end(&wanted);
+        online_end(&before);
+    }
+}
+
+/* Rows without a maximum get one, whatever `keep` says, and so do the rows beside them. */
+static void test_tile_nothing_to_keep(void **state) {
+    const REAL(attn_kernels) *kernels = kernels_under_test(state);
+    enum { COLS = 19 };
+    online o = settled_rows(kernels, COLS), wanted = settled_rows(kernels, COLS);
+    for (int64_t i = 0; i < KEPT_ROWS; i += 7) {
+        o.maximum[i] = wanted.maximum[i] = -real_infinity;
+        o.sum[i] = wanted.sum[i] = 0;
+    }
+    real *s = tile_of_scores(KEPT_ROWS, COLS, COLS, 9, 1, 60), *t = copied(s, KEPT_ROWS * COLS);
+    int64_t done = kernels->softmax_tile(KEPT_ROWS, COLS, s, COLS, true, o.maximum, o.sum, o.rescale);
+    kernels->softmax_tile(KEPT_ROWS, COLS, t, COLS, false, wanted.maximum, wanted.sum, wanted.rescale);
+    assert_true(done > 0 && same_bits(o.maximum, wanted.maximum, done) && same_bits(s, t, done * COLS));
+    assert_true(same_bits(o.sum, wanted.sum, done) && same_bits(o.rescale, wanted.rescale, done));
+    free(s);
+    free(t);
+    online_end(&o);
+    online_end(&wanted);
+}
+
+/* The weight alone, of what a kept maximum of 0 leaves of the score: 1.3 ulp, and 2.8e-9 |x| in float. */
+static void test_weight_error(void **state) {
+    const REAL(attn_kernels) *kernels = kernels_under_test(state);
+    enum { COLS = 1000, REPEATS = 300 };
+    const double lowest = REAL_EPS > 1e-10 ? -87 : -708;
+    for (int repeat = 0; repeat < REPEATS; repeat++) {
+        real x[COLS], s[COLS], maximum = 0, sum = 1, rescale = 1;
+        for (int j = 0; j < COLS; j++) {
+            double u = (repeat + REPEATS * (double)j) / (REPEATS * COLS);
+            s[j] = x[j] = (real)(repeat % 2 ? lowest * u : lowest * u * u * u + 5);
+        }
+        assert_true(kernels->softmax_tile(1, COLS, s, COLS, true, &maximum, &sum, &rescale) == 1);
+        for (int j = 0; j < COLS; j++) {
+            long double weight = expl(x[j]);
+            int exponent;
+            frexpl(weight, &exponent);
+            long double bound = 1.3L * ldexpl(REAL_EPS, exponent - 1);
+            bound += REAL_EPS > 1e-10 ? 2.8e-9L * fabsl((long double)x[j]) * weight : 0;
+            check_near("weight", j, s[j], weight, bound * support_valgrind_factor(REAL_DTYPE));
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_row_lengths),       cmocka_unit_test(test_row_hidden),
-        cmocka_unit_test(test_row_not_finite),    cmocka_unit_test(test_tile_shapes),
-        cmocka_unit_test(test_tile_hidden_first), cmocka_unit_test(test_tile_not_finite),
-        cmocka_unit_test(test_tile_maximum),      cmocka_unit_test(test_tile_rows_apart),
+        cmocka_unit_test(test_row_lengths),
+        cmocka_unit_test(test_row_hidden),
+        cmocka_unit_test(test_row_not_finite),
+        cmocka_unit_test(test_tile_shapes),
+        cmocka_unit_test(test_tile_hidden_first),
+        cmocka_unit_test(test_tile_not_finite),
+        cmocka_unit_test(test_tile_maximum),
+        cmocka_unit_test(test_tile_rows_apart),
+        cmocka_unit_test(test_tile_kept),
+        cmocka_unit_test(test_tile_lost),
+        cmocka_unit_test(test_tile_nothing_to_keep),
+        cmocka_unit_test(test_weight_error),
     };
     return run_for_every_isa("kernels softmax", tests, sizeof tests / sizeof *tests);
 }
