@@ -75,17 +75,25 @@ attn_task attn_task_at(const attn_call *call, int64_t number) {
     return task;
 }
 
+/* Tasks left for each worker from which on it takes its next one only when it is free: the last ones may be anybody's. */
+enum { LAST_TASKS = 2 };
+
 static void run_tasks(void *argument, int worker) {
     attn_call *call = argument;
     const attn_plan *plan = call->plan;
-    for (int64_t t; (t = attn_next_task(&call->queue)) >= 0;) {
-        attn_task task = attn_task_at(call, t);
+    int64_t number = attn_next_task(&call->queue);
+    while (number >= 0) {
+        attn_task task = attn_task_at(call, number);
+        /* taken ahead, so that its rows come from memory into the right cache */
+        bool ahead = plan->workers == 1 || number < plan->tasks - (int64_t)LAST_TASKS * plan->workers;
+        task.next = ahead ? attn_next_task(&call->queue) : -1;
         if (plan->engine == ATTN_ENGINE_NAIVE)
             attn_naive_task(call, worker, &task);
         else if (plan->engine == ATTN_ENGINE_BLAS)
             attn_blas_task(call, worker, &task);
         else
             attn_fused_task(call, worker, &task);
+        number = ahead ? task.next : attn_next_task(&call->queue);
     }
 }
 

@@ -33,12 +33,13 @@ typedef struct attn_call {
     const attn_kernels *kernels;
     void *workspace;
     real scale;
-    attn_task_queue queue;
+    _Alignas(64) attn_task_queue queue; /* apart from what all workers only read */
 } attn_call;
 
 /* One piece of work: a share of the query heads and rows that read one key head of one member. */
 typedef struct attn_task {
     int64_t number; /* 0 .. plan->tasks - 1 */
+    int64_t next;   /* what this worker does next, -1 when that is not settled */
     int64_t b, kv_head;
     int64_t share; /* 0 .. plan->tasks_per_head - 1 */
     attn_member member;

@@ -59,7 +59,7 @@ static int64_t place_block(const attn_call *call, const attn_task *task, attn_qu
     return buffer_end - block->row0;
 }
 
-/* The keys after `end`, or the block's output and what this thread probably begins with next. */
+/* The keys after `end`, or the block's output and what this thread begins with next. */
 static fetch_list what_comes_next(const attn_call *call, const attn_task *task, const attn_query_block *block,
                                   int64_t end, int64_t seen_end) {
     const attn_plan *plan = call->plan;
@@ -75,9 +75,9 @@ static fetch_list what_comes_next(const attn_call *call, const attn_task *task, 
     attn_head head = attn_head_at(call, task, block->head0);
     if (block->heads == 1 && block->rows * p->v_dim * (int64_t)sizeof(real) <= FETCHED_OUTPUT_BYTES)
         add_fetch(&list, head.out, block->row0, block->rows, p->v_dim, head.out_row);
-    if (task->number + plan->workers >= plan->tasks)
+    if (task->next < 0)
         return list;
-    attn_task next = attn_task_at(call, task->number + plan->workers);
+    attn_task next = attn_task_at(call, task->next);
     attn_query_block begin = {.share = attn_share_of(plan, &next.member)};
     if (begin.share.few_queries)
         return list;
