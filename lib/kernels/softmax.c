@@ -28,41 +28,49 @@ INLINE vec lane_maxima(int64_t n, const real *x, vec start) {
     return vec_max(vec_max(largest[0], largest[1]), vec_max(largest[2], largest[3]));
 }
 
-/* y = exp(x - base) for n <= CHUNK elements; returns their sums lane by lane. `above`, a constant at every call: x may be
- * above the base; what is too far above gives something negative, huge or NaN. */
-INLINE vec exponentials_relative_to(real base, bool above, int64_t n, const real *x, real *y) {
-    vec sum = vec_all(0);
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        vec distance = vec_load(x + i) - base;
-        vec e = above ? vexp_weight_above(distance) : vexp_weight(distance);
-        vec_store(y + i, e);
-        sum += e;
+/* y = exp(x - base[i]) for row i of n <= CHUNK elements each; their sums lane by lane in sum[i]. `above`, a constant at every
+ * call: x may be above the base; what is too far above gives something negative, huge or NaN. */
+INLINE void exponentials_of(bool above, int rows, int64_t n, const real *x, int64_t ldx, const real *base, real *y,
+                            int64_t ldy, vec *sum) {
+    for (int r = 0; r < rows; r++, x += ldx, y += ldy) {
+        vec row_sum = vec_all(0);
+        int64_t i = 0;
+        for (; i + LANES <= n; i += LANES) {
+            vec distance = vec_load(x + i) - base[r];
+            vec e = above ? vexp_weight_above(distance) : vexp_weight(distance);
+            vec_store(y + i, e);
+            row_sum += e;
+        }
+        if (i < n) {
+            vec distance = vec_load_part(x + i, n - i, (real)-INFINITY) - base[r];
+            vec e = above ? vexp_weight_above(distance) : vexp_weight(distance);
+            vec_store_part(y + i, n - i, e);
+            row_sum += e;
+        }
+        sum[r] = row_sum;
     }
-    if (i < n) {
-        vec distance = vec_load_part(x + i, n - i, (real)-INFINITY) - base;
-        vec e = above ? vexp_weight_above(distance) : vexp_weight(distance);
-        vec_store_part(y + i, n - i, e);
-        sum += e;
-    }
-    return sum;
 }
 
 /* Not inlined: amid more code clang 14 no longer keeps the constants of the exponential in registers. */
-static __attribute__((noinline)) vec exponentials_of_chunk(int64_t n, const real *x, real maximum, real *y) {
-    return exponentials_relative_to(maximum, false, n, x, y);
+static __attribute__((noinline)) void exponentials_below(int rows, int64_t n, const real *x, int64_t ldx,
+                                                         const real *base, real *y, int64_t ldy, vec *sum) {
+    exponentials_of(false, rows, n, x, ldx, base, y, ldy, sum);
 }
 
-static __attribute__((noinline)) vec exponentials_above(int64_t n, const real *x, real base, real *y) {
-    return exponentials_relative_to(base, true, n, x, y);
+static __attribute__((noinline)) void exponentials_above(int rows, int64_t n, const real *x, int64_t ldx,
+                                                         const real *base, real *y, int64_t ldy, vec *sum) {
+    exponentials_of(true, rows, n, x, ldx, base, y, ldy, sum);
 }
 
 /* y = exp(x - maximum), where a maximum of -Inf counts as 0, so that -Inf gives 0 and NaN stays; returns their sum. */
 INLINE double exponentials(int64_t n, const real *x, real maximum, real *y) {
     real base = maximum == (real)-INFINITY ? 0 : maximum;
     double total = 0;
-    for (int64_t i = 0; i < n; i += CHUNK)
-        total += (double)vec_sum(exponentials_of_chunk(n - i < CHUNK ? n - i : CHUNK, x + i, base, y + i));
+    for (int64_t i = 0; i < n; i += CHUNK) {
+        vec sum;
+        exponentials_below(1, n - i < CHUNK ? n - i : CHUNK, x + i, 0, &base, y + i, 0, &sum);
+        total += (double)vec_sum(sum);
+    }
     return total;
 }
 
@@ -99,15 +107,12 @@ INLINE void row_exponentials(int rows, int64_t cols, real *s, int64_t ld, vec ba
     for (int64_t j = 0; j < cols; j += CHUNK) {
         int64_t n = cols - j < CHUNK ? cols - j : CHUNK;
         vec sum[LANES];
-        for (int r = 0; r < LANES; r++) {
-            real *row = s + r * ld + j;
-            if (r >= rows)
-                sum[r] = vec_all(0);
-            else if (above)
-                sum[r] = exponentials_above(n, row, base_of[r], row);
-            else
-                sum[r] = exponentials_of_chunk(n, row, base_of[r], row);
-        }
+        for (int r = rows; r < LANES; r++)
+            sum[r] = vec_all(0);
+        if (above)
+            exponentials_above(rows, n, s + j, ld, base_of, s + j, ld, sum);
+        else
+            exponentials_below(rows, n, s + j, ld, base_of, s + j, ld, sum);
         *total += __builtin_convertvector(vec_sum_of_each(sum), doubles);
     }
 }

@@ -82,8 +82,10 @@ static void run_tasks(void *argument, int worker) {
     attn_call *call = argument;
     const attn_plan *plan = call->plan;
     int64_t number = attn_next_task(&call->queue);
+    bool awaited = false;
     while (number >= 0) {
         attn_task task = attn_task_at(call, number);
+        task.awaited = awaited;
         /* taken ahead, so that its rows come from memory into the right cache */
         bool ahead = plan->workers == 1 || number < plan->tasks - (int64_t)LAST_TASKS * plan->workers;
         task.next = ahead ? attn_next_task(&call->queue) : -1;
@@ -94,6 +96,7 @@ static void run_tasks(void *argument, int worker) {
         else
             attn_fused_task(call, worker, &task);
         number = ahead ? task.next : attn_next_task(&call->queue);
+        awaited = ahead;
     }
 }
 

@@ -38,16 +38,12 @@ attn_query_block attn_block_with_workspace(const attn_call *call, int worker) {
     };
 }
 
-void attn_block_begin(const attn_call *call, const attn_task *task, const attn_query_block *block) {
+void attn_block_begin(const attn_call *call, const attn_query_block *block) {
     int64_t rows = block->heads * block->rows;
     for (int64_t i = 0; i < rows; i++) {
         block->row_max[i] = -(real)INFINITY;
         block->row_sum[i] = 0;
         block->rescale[i] = 1;
-    }
-    for (int64_t head = 0; head < block->heads; head++) {
-        attn_head arrays = attn_head_at(call, task, block->head0 + head);
-        attn_fetch_rows(block->row0, block->rows, call->plan->problem.head_dim, arrays.q, arrays.q_row);
     }
     if (!block->first_writes)
         memset(block->o, 0, (size_t)(rows * call->plan->problem.v_dim) * sizeof *block->o);

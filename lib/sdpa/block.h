@@ -48,7 +48,7 @@ static inline __attribute__((always_inline)) void attn_fetch_rows(int64_t row0, 
 attn_query_block attn_block_with_workspace(const attn_call *call, int worker);
 
 /* No key seen yet. The output becomes 0 unless the first product is to write it. */
-void attn_block_begin(const attn_call *call, const attn_task *task, const attn_query_block *block);
+void attn_block_begin(const attn_call *call, const attn_query_block *block);
 
 /* Takes a block, or a part of its heads and rows, over all its visible keys. */
 typedef void attn_over_keys(const attn_call *call, const attn_task *task, const attn_query_block *block);

@@ -40,6 +40,7 @@ typedef struct attn_call {
 typedef struct attn_task {
     int64_t number; /* 0 .. plan->tasks - 1 */
     int64_t next;   /* what this worker does next, -1 when that is not settled */
+    bool awaited;   /* it was the next one, so that its first rows were asked for */
     int64_t b, kv_head;
     int64_t share; /* 0 .. plan->tasks_per_head - 1 */
     attn_member member;

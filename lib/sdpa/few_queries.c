@@ -64,10 +64,11 @@ static void over_chunk(const attn_call *call, const attn_task *task, const attn_
     };
     const real *q[ATTN_FEW_ROWS], *weights[ATTN_FEW_ROWS];
     real *s[ATTN_FEW_ROWS], *o[ATTN_FEW_ROWS];
-    attn_block_begin(call, task, block);
+    attn_block_begin(call, block);
     for (int64_t i = 0; i < rows; i++) {
         attn_head arrays = attn_head_at(call, task, block->head0 + i / block->rows);
         q[i] = arrays.q + (block->row0 + i % block->rows) * arrays.q_row;
+        attn_fetch_rows(0, 1, p->head_dim, q[i], 0);
         weights[i] = s[i] = block->s + i * tile.ld;
         o[i] = block->o + i * p->v_dim;
     }
@@ -132,7 +133,7 @@ static void over_keys(const attn_call *call, const attn_task *task, const attn_q
     attn_key_range seen = attn_block_keys(&task->member, block->row0, block->rows);
     int64_t chunks = chunks_of(block, seen);
     if (chunks == 0)
-        attn_block_begin(call, task, block);
+        attn_block_begin(call, block);
     for (int64_t n = 0; n < chunks; n++) {
         attn_query_block chunk = *block;
         if (n > 0)

@@ -13,7 +13,7 @@ typedef struct fetch_list {
     struct {
         const real *x;
         int64_t begin, end, cols, ld; /* rows */
-    } part[4];
+    } part[5];
     int parts;
 } fetch_list;
 
@@ -59,20 +59,38 @@ static int64_t place_block(const attn_call *call, const attn_task *task, attn_qu
     return buffer_end - block->row0;
 }
 
-/* The keys after `end`, or the block's output and what this thread begins with next. */
+/* Rows of Q that are asked for before a block begins. */
+static int64_t first_queries(const attn_query_block *block) {
+    return attn_smaller(block->rows, block->share.tile_keys);
+}
+
+/* Those of a block that nobody has asked for; of several heads, or where they are made dense at once, all. */
+static void fetch_queries(const attn_call *call, const attn_task *task, const attn_query_block *block) {
+    bool alone = block->heads == 1, all = !alone || block->packed_queries != NULL;
+    int64_t begin = task->awaited && alone ? first_queries(block) : 0, end = all ? block->rows : first_queries(block);
+    for (int64_t head = 0; head < block->heads; head++) {
+        attn_head arrays = attn_head_at(call, task, block->head0 + head);
+        attn_fetch_rows(block->row0 + begin, end - begin, call->plan->problem.head_dim, arrays.q, arrays.q_row);
+    }
+}
+
+/* While a block goes over these of its visible keys: the rest of its Q, the keys after them, or its output and what this
+ * worker begins with next. */
 static fetch_list what_comes_next(const attn_call *call, const attn_task *task, const attn_query_block *block,
-                                  int64_t end, int64_t seen_end) {
+                                  attn_key_range keys_now, attn_key_range seen) {
     const attn_plan *plan = call->plan;
     const attn_problem *p = &plan->problem;
     fetch_list list = {.parts = 0};
-    if (end < seen_end) {
-        attn_head arrays = attn_head_at(call, task, block->head0);
-        int64_t keys = attn_smaller(block->share.tile_keys, seen_end - end);
-        add_fetch(&list, arrays.k, end, keys, p->head_dim, arrays.k_row);
-        add_fetch(&list, arrays.v, end, keys, p->v_dim, arrays.v_row);
+    attn_head head = attn_head_at(call, task, block->head0);
+    int64_t asked = first_queries(block);
+    if (keys_now.begin == seen.begin && block->heads == 1 && block->packed_queries == NULL)
+        add_fetch(&list, head.q, block->row0 + asked, block->rows - asked, p->head_dim, head.q_row);
+    if (keys_now.end < seen.end) {
+        int64_t keys = attn_smaller(block->share.tile_keys, seen.end - keys_now.end);
+        add_fetch(&list, head.k, keys_now.end, keys, p->head_dim, head.k_row);
+        add_fetch(&list, head.v, keys_now.end, keys, p->v_dim, head.v_row);
         return list;
     }
-    attn_head head = attn_head_at(call, task, block->head0);
     if (block->heads == 1 && block->rows * p->v_dim * (int64_t)sizeof(real) <= FETCHED_OUTPUT_BYTES)
         add_fetch(&list, head.out, block->row0, block->rows, p->v_dim, head.out_row);
     if (task->next < 0)
@@ -86,7 +104,7 @@ static fetch_list what_comes_next(const attn_call *call, const attn_task *task, 
     int64_t keys = attn_smaller(begin.share.tile_keys, next.member.kv_len);
     add_fetch(&list, arrays.k, 0, keys, p->head_dim, arrays.k_row);
     add_fetch(&list, arrays.v, 0, keys, p->v_dim, arrays.v_row);
-    add_fetch(&list, arrays.q, begin.row0, attn_smaller(begin.rows, keys), p->head_dim, arrays.q_row);
+    add_fetch(&list, arrays.q, begin.row0, first_queries(&begin), p->head_dim, arrays.q_row);
     return list;
 }
 
@@ -260,14 +278,15 @@ static void rows_step(const attn_call *call, const attn_task *task, const attn_q
  * and ends changes no result. */
 static void go_over_keys(const attn_call *call, const attn_task *task, const attn_query_block *block) {
     int64_t tile_rows = block->share.tile_rows, tile_keys = block->share.tile_keys;
-    attn_block_begin(call, task, block);
+    attn_block_begin(call, block);
+    fetch_queries(call, task, block);
     prepare_queries(call, task, block);
     attn_key_range seen = attn_block_keys(&task->member, block->row0, block->rows);
     for (int64_t begin = seen.begin, end; begin < seen.end; begin = end) {
         end = attn_smaller((begin / tile_keys + 1) * tile_keys, seen.end);
         key_tile keys = prepare_keys(call, task, block, (attn_key_range){begin, end});
         keys.keep_maxima = begin > seen.begin && may_keep_maxima(call, &keys);
-        keys.next = what_comes_next(call, task, block, end, seen.end);
+        keys.next = what_comes_next(call, task, block, (attn_key_range){begin, end}, seen);
         attn_tile tile = {.s = block->s, .ld = attn_smaller(tile_keys, call->plan->problem.kv_len)};
         for (int64_t head = 0; head < block->heads; head++)
             for (int64_t i = 0; i < block->rows; i += tile_rows) {
