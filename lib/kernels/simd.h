@@ -54,6 +54,9 @@
 #define INLINE static inline __attribute__((always_inline))
 
 #define LANES (VEC_BYTES * 8 / ATTN_REAL_BITS)
+/* A group is 16 bytes of a vec: all instruction sets shuffle within groups at the least cost. */
+#define GROUP_LANES (16 * 8 / ATTN_REAL_BITS)
+#define GROUPS (LANES / GROUP_LANES)
 
 #if ATTN_REAL_BITS == 32
 typedef uint32_t lane_bits;
@@ -286,6 +289,41 @@ INLINE real vec_largest(vec v) {
 #define VEC_ZIP_LOW(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
 #define VEC_ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
 #endif
+
+/* The same with the halves of each group. */
+INLINE vec vec_zip_low_in_groups(vec a, vec b) {
+#if GROUPS == 1
+    return VEC_ZIP_LOW(a, b);
+#else
+    return INTRINSIC(unpacklo)(a, b);
+#endif
+}
+
+INLINE vec vec_zip_high_in_groups(vec a, vec b) {
+#if GROUPS == 1
+    return VEC_ZIP_HIGH(a, b);
+#else
+    return INTRINSIC(unpackhi)(a, b);
+#endif
+}
+
+/* The groups at p, p + step, ... */
+INLINE vec vec_load_groups(const real *p, int64_t step) {
+#if GROUPS == 1
+    (void)step;
+    return vec_load(p);
+#else
+#define GROUP_AT(g) _mm_loadu_ps((const float *)(p + (g)*step))
+    __m256 low = _mm256_insertf128_ps(_mm256_castps128_ps256(GROUP_AT(0)), GROUP_AT(1), 1);
+#if GROUPS == 2
+    return (vec)low;
+#else
+    __m256 high = _mm256_insertf128_ps(_mm256_castps128_ps256(GROUP_AT(2)), GROUP_AT(3), 1);
+    return (vec)_mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1);
+#endif
+#undef GROUP_AT
+#endif
+}
 
 /* In lane i the largest lane of v[i], for vectors without NaN; v is used up. */
 INLINE vec vec_largest_of_each(vec *v) {
