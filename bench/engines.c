@@ -24,22 +24,28 @@ static const engine_facts facts[ENGINE_COUNT] = {
                       ATTN_ENGINE_AUTO, true},
     [ENGINE_BLAS] = {"blas", "BLAS, whole scores", "one CBLAS product each way per head, whole score matrix",
                      ATTN_ENGINE_BLAS, false},
-    [ENGINE_FUSED] = {"fused", "BLAS, fused tiles",
-                      "tiles with an online softmax, multiplied by CBLAS or, where its core falls short, by us",
+    [ENGINE_FUSED] = {"fused", "BLAS, fused tiles", "tiles with an online softmax, multiplied by CBLAS",
                       ATTN_ENGINE_FUSED, false},
     [ENGINE_AUTO] = {"auto", "chosen by the library", "what the library chooses", ATTN_ENGINE_AUTO, false},
 };
+
+bool engine_own_products(void) {
+    attn_blas_info blas = {.struct_size = sizeof blas};
+    return attn_blas_get_info(&blas) == ATTN_OK && blas.advice[0] != 0;
+}
 
 const char *engine_name(engine_id id) {
     return facts[id].name;
 }
 
 const char *engine_title(engine_id id) {
-    return facts[id].title;
+    return id == ENGINE_FUSED && engine_own_products() ? "own kernel, fused tiles" : facts[id].title;
 }
 
 const char *engine_meaning(engine_id id) {
-    return facts[id].meaning;
+    return id == ENGINE_FUSED && engine_own_products()
+               ? "tiles with an online softmax, multiplied by the library's own kernel"
+               : facts[id].meaning;
 }
 
 bool engine_is_loops(engine_id id) {

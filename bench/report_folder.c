@@ -112,8 +112,12 @@ static bool write_memory(const char *folder, const extras *more) {
 
 static bool write_plot(const char *folder) {
     FILE *out = open_in(folder, "plot.gp", "w");
-    if (out)
-        fputs(embedded_plot, out);
+    if (out) {
+        fputs("titles = '", out); /* of the engines: the tables have the same */
+        for (int id = 0; id < ENGINE_COUNT; id++)
+            fprintf(out, "%s\"%s\"", id > 0 ? " " : "", engine_title((engine_id)id));
+        fprintf(out, "'\n%s", embedded_plot);
+    }
     return close_in(folder, "plot.gp", out);
 }
 

@@ -396,13 +396,15 @@ void report_summary(const result_list *list, FILE *out) {
     const bench_result *naive = result_of_engine(list, fused, "naive"), *blas = result_of_engine(list, fused, "blas");
     const bench_result *cache = result_of_engine(list, fused, "cache"), *top = largest_speed_up(list);
     const char *mark = result_is_doubtful(fused) ? "?" : "";
+    bool own = engine_own_products();
     char a[FIGURE_SIZE], b[MARKED_SIZE], c[MARKED_SIZE], d[FIGURE_SIZE], threads[24];
     fprintf(out,
-            "\nAt d_model %lld, length %lld (%s, %s) the chain through BLAS runs %s times as fast as the textbook "
+            "\nAt d_model %lld, length %lld (%s, %s) the chain %s runs %s times as fast as the textbook "
             "loops\n(%s against %s GFLOP/s), the fused engine %s times",
             (long long)fused->d_model, (long long)fused->len, dtype_word(fused->dtype),
-            threads_word(fused->threads, threads), speed_up_figures(list, blas, a), gflops_figures(blas, b),
-            gflops_figures(naive, c), speed_up_figures(list, fused, d));
+            threads_word(fused->threads, threads), own ? "with engine blas" : "through BLAS",
+            speed_up_figures(list, blas, a), gflops_figures(blas, b), gflops_figures(naive, c),
+            speed_up_figures(list, fused, d));
     if (fused->workspace_bytes > 0 && blas->workspace_bytes > fused->workspace_bytes)
         fprintf(out, ", with %s times less memory (%s instead of %s)",
                 about(blas->workspace_bytes / fused->workspace_bytes, a), human_bytes(fused->workspace_bytes, b),
@@ -412,6 +414,10 @@ void report_summary(const result_list *list, FILE *out) {
     if (cache)
         fprintf(out, "; cache-ordered loops alone give %s times", speed_up_figures(list, cache, a));
     fprintf(out, ".\n");
+    if (own)
+        fprintf(out,
+                "Tiles of fused and panels of weights are multiplied by the library's own kernel: BLAS falls short of "
+                "this CPU.\n");
     print_doubts((const bench_result *const[]){naive, cache, blas, fused}, 4, out);
     if (top)
         fprintf(out, "The largest gain that is to be trusted is %s times: %s at d_model %lld, length %lld (%s).\n",
@@ -425,7 +431,7 @@ void report_summary(const result_list *list, FILE *out) {
 
 static void print_bar(const char *name, double share, FILE *out) {
     int width = share <= 0 ? 0 : (int)(share * BAR_WIDTH + 0.5);
-    fprintf(out, "  %-22s |", name);
+    fprintf(out, "  %-23s |", name);
     for (int i = 0; i < (width < BAR_WIDTH ? width : BAR_WIDTH); i++)
         fputc('#', out);
     fprintf(out, "%*s|", width < BAR_WIDTH ? BAR_WIDTH - width : 0, "");
@@ -438,7 +444,7 @@ void report_bars(const result_list *list, FILE *out) {
     double most = fused->fma_peak;
     char text[MARKED_SIZE], threads[24];
     fprintf(out, "\n  d_model %lld, length %lld, %s, %s%*s%9s %9s\n", (long long)fused->d_model, (long long)fused->len,
-            dtype_word(fused->dtype), threads_word(fused->threads, threads), 24, "", "GFLOP/s", "times");
+            dtype_word(fused->dtype), threads_word(fused->threads, threads), 25, "", "GFLOP/s", "times");
     for (int id = 0; id < ENGINE_COUNT; id++) {
         const bench_result *r = result_of_engine(list, fused, engine_name((engine_id)id));
         if (!r)

@@ -260,6 +260,27 @@ class ProgramTest(unittest.TestCase):
                         self.assertEqual(row, [wanted] if wanted else [])
                     self.assertNotIn("BLAS advice", run(*command, *report, "--quiet", **environment).stdout)
 
+    def test_words_follow_who_multiplies(self):
+        own = ("own kernel, fused tiles", "multiplied by the library's own kernel", "the chain with engine blas runs ")
+        cblas = ("BLAS, fused tiles", "multiplied by CBLAS", "the chain through BLAS runs ")
+        for isa, wanted, others in (("avx2", own, cblas), ("generic", cblas, own)):
+            environment = self.prescott(isa)
+            with self.subTest(isa=isa), tempfile.TemporaryDirectory() as folder:
+                done = run("sweep", "--d-model", "64", "--len", "64", "--engine", "naive,blas,fused", "--dtype", "f32",
+                           "--budget", "1", "--report", folder, **environment)
+                self.assert_ends(done, 0)
+                texts = {"words": done.stdout, "list": run("list", **environment).stdout}
+                for name in ("report.html", "plot.gp"):
+                    with open(os.path.join(folder, name), encoding="utf-8") as file:
+                        texts[name] = file.read()
+                title, products, chain = zip(wanted, others)
+                for name, *pairs in (("words", title, chain), ("list", products), ("report.html", title, chain),
+                                     ("plot.gp", title)):
+                    for right, wrong in pairs:
+                        self.assertIn(right, texts[name], name)
+                        self.assertNotIn(wrong, texts[name], name)
+                self.assertEqual("BLAS falls short of this CPU" in done.stdout, wanted is own)
+
     def test_explain_says_who_multiplies(self):
         own = "products by the library's own kernel\n"
         for isa, tiles, panels in (("avx2", own, "weights packed in panels for small " + own),
