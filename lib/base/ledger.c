@@ -31,6 +31,10 @@ int attn_ledger_book(attn_ledger *ledger, const char *name, int64_t count, int64
     return piece;
 }
 
+bool attn_ledger_is_empty(const attn_ledger *ledger, int piece) {
+    return ledger->piece[piece].copies == 0 || ledger->piece[piece].bytes == round_up(0);
+}
+
 void *attn_ledger_grant(const attn_ledger *ledger, void *base, int piece, int64_t copy) {
     return (char *)base + ledger->piece[piece].offset + copy * ledger->piece[piece].bytes;
 }

@@ -25,6 +25,9 @@ typedef struct attn_ledger {
 ATTN_API int attn_ledger_book(attn_ledger *ledger, const char *name, int64_t count, int64_t element_bytes,
                               int64_t copies);
 
+/* True when a piece has no elements or no copies: descriptions leave it out. */
+bool attn_ledger_is_empty(const attn_ledger *ledger, int piece);
+
 /* The address of copy number `copy` of a piece. */
 ATTN_API void *attn_ledger_grant(const attn_ledger *ledger, void *base, int piece, int64_t copy);
 

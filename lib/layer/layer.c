@@ -517,8 +517,9 @@ attn_status attn_layer_plan_describe(const attn_layer_plan *plan, char *text, si
         describe_product(plan, weight, &out);
     attn_add_text(&out, "layer workspace: %" PRId64 " bytes\n", plan->ledger.bytes);
     for (int i = 0; i < plan->ledger.pieces; i++)
-        attn_add_text(&out, "layer workspace of %s: %" PRId64 " bytes\n", plan->ledger.piece[i].name,
-                      plan->ledger.piece[i].bytes);
+        if (!attn_ledger_is_empty(&plan->ledger, i))
+            attn_add_text(&out, "layer workspace of %s: %" PRId64 " bytes\n", plan->ledger.piece[i].name,
+                          plan->ledger.piece[i].bytes);
     size_t left = out.used < size ? size - out.used : 0, more = 0;
     ATTN_TRY(attn_plan_describe(&plan->attention, left > 0 ? text + out.used : NULL, left, &more));
     if (needed != NULL)

@@ -403,8 +403,9 @@ attn_status attn_plan_describe(const attn_plan *plan, char *text, size_t size, s
                   plan->tasks);
     attn_add_text(&out, "workspace: %" PRId64 " bytes\n", plan->ledger.bytes);
     for (int i = 0; i < plan->ledger.pieces; i++)
-        attn_add_text(&out, "workspace of %s: %" PRId64 " x %" PRId64 " bytes\n", plan->ledger.piece[i].name,
-                      plan->ledger.piece[i].copies, plan->ledger.piece[i].bytes);
+        if (!attn_ledger_is_empty(&plan->ledger, i))
+            attn_add_text(&out, "workspace of %s: %" PRId64 " x %" PRId64 " bytes\n", plan->ledger.piece[i].name,
+                          plan->ledger.piece[i].copies, plan->ledger.piece[i].bytes);
     if (needed != NULL)
         *needed = out.used + 1;
     return ATTN_OK;

@@ -731,6 +731,15 @@ static void test_description(void **state) {
     assert_refused(ATTN_ERR_NULL, "text is NULL with a size of 8", attn_layer_plan_describe(plan, NULL, 8, &needed));
     attn_layer_plan_destroy(plan);
     free_layer(t);
+
+    /* a layer without members has no pieces of workspace to speak of */
+    t = make_layer("layer d24h4/2 b0q5");
+    assert_ok(attn_layer_plan_create(NULL, &t->d.layer, REAL_DTYPE, &plan));
+    assert_ok(attn_layer_plan_describe(plan, text, sizeof text, &needed));
+    assert_non_null(strstr(text, "\nlayer workspace: 0 bytes\n"));
+    assert_null(strstr(text, "workspace of "));
+    attn_layer_plan_destroy(plan);
+    free_layer(t);
 }
 
 /* The way of products above the rows of own loops, by whatever core the BLAS has: those with small products take panels,

@@ -408,6 +408,38 @@ static void test_describe_tiles(void **state) {
     trial_close(&t);
 }
 
+/* Every piece of the workspace that has bytes, and no other. */
+static void test_describe_workspace(void **state) {
+    (void)state;
+    static const char *const shapes[] = {"h2q1k97d67", "h2q61k71d67", "h2q61k71d67v0", "b2h0q5k7d3", "b0h2q61k71d67"};
+    static const attn_engine three[] = {ATTN_ENGINE_NAIVE, ATTN_ENGINE_BLAS, ATTN_ENGINE_FUSED};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes * 3; i++) {
+        trial t;
+        trial_open(&t, shapes[i / 3]);
+        attn_problem problem = trial_problem(&t, three[i % 3]);
+        attn_plan *plan;
+        assert_ok(attn_plan_create(NULL, &problem, REAL_DTYPE, &plan));
+        char text[4096];
+        size_t bytes, sum = 0;
+        assert_ok(attn_plan_describe(plan, text, sizeof text, NULL));
+        assert_ok(attn_plan_workspace(plan, &bytes));
+        for (const char *line = text; (line = strstr(line, "\nworkspace of ")) != NULL; line++) {
+            size_t copies = 0, each = 0;
+            assert_int_equal(sscanf(line, "\nworkspace of %*[^:]: %zu x %zu bytes\n", &copies, &each), 2);
+            if (copies * each == 0)
+                fail_msg("%s: a piece of no bytes in: %s", shapes[i / 3], text);
+            sum += copies * each;
+        }
+#if defined(__SANITIZE_ADDRESS__)
+        assert_true(sum <= bytes); /* pieces without elements have some bytes here, to keep others apart */
+#else
+        assert_int_equal(sum, bytes);
+#endif
+        attn_plan_destroy(plan);
+        trial_close(&t);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_allocation_fails_once),
@@ -420,6 +452,7 @@ int main(void) {
         cmocka_unit_test(test_describe_paths),
         cmocka_unit_test(test_describe),
         cmocka_unit_test(test_describe_tiles),
+        cmocka_unit_test(test_describe_workspace),
     };
     return run_sdpa_tests(tests);
 }
