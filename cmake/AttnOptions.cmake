@@ -1,5 +1,7 @@
 # Build options and the flags that every C target of the project shares (attn_flags).
+include(CheckCSourceCompiles)
 include(CMakeDependentOption)
+include(CMakePushCheckState)
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel" FORCE)
@@ -15,6 +17,32 @@ set_property(CACHE ATTN_BLAS PROPERTY STRINGS auto openblas blis mkl netlib)
 set(ATTN_WEIGHTS auto CACHE STRING "Build libattn_weights: auto (where LAPACKE is found), ON or OFF")
 set_property(CACHE ATTN_WEIGHTS PROPERTY STRINGS auto ON OFF)
 set(ATTN_CASES_DIR "" CACHE PATH "Folder of ONNX conformance cases; their test is skipped without it")
+
+# attn_check_option(<name> <words> <value>...): a value that is none must not be taken for another, as "maybe" is true to
+# CMake.
+function(attn_check_option name words)
+  string(TOUPPER "${${name}}" upper) # of ON and OFF, which CMake takes in any letters
+  if(NOT ${name} IN_LIST ARGN AND NOT upper IN_LIST ARGN)
+    message(FATAL_ERROR "${name} is \"${${name}}\", but must be ${words}")
+  endif()
+endfunction()
+set(ATTN_BOOLEANS ON OFF 1 0 YES NO TRUE FALSE Y N)
+foreach(name ATTN_BUILD_TESTS ATTN_BUILD_BENCH ATTN_OPENMP ATTN_WERROR)
+  attn_check_option(${name} "ON or OFF" ${ATTN_BOOLEANS})
+endforeach()
+attn_check_option(ATTN_WEIGHTS "auto, ON or OFF" auto ${ATTN_BOOLEANS})
+attn_check_option(ATTN_BLAS "auto, openblas, blis, mkl or netlib" auto openblas blis mkl netlib)
+if(ATTN_SANITIZE)
+  cmake_push_check_state(RESET)
+  set(CMAKE_REQUIRED_QUIET ON)
+  set(CMAKE_REQUIRED_FLAGS -fsanitize=${ATTN_SANITIZE})
+  string(MAKE_C_IDENTIFIER "ATTN_SANITIZE_HAS_${ATTN_SANITIZE}" ATTN_SANITIZE_WORKS)
+  check_c_source_compiles("int main(void) { return 0; }" ${ATTN_SANITIZE_WORKS})
+  cmake_pop_check_state()
+  if(NOT ${ATTN_SANITIZE_WORKS})
+    message(FATAL_ERROR "ATTN_SANITIZE is \"${ATTN_SANITIZE}\", but this compiler has no -fsanitize=${ATTN_SANITIZE}")
+  endif()
+endif()
 
 set(CMAKE_C_STANDARD 11)
 set(CMAKE_C_STANDARD_REQUIRED ON)
