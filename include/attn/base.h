@@ -156,7 +156,7 @@ typedef struct attn_blas_info {
     const char *advice;
 } attn_blas_info;
 
-/* Fills struct_size bytes of info. Errors: ATTN_ERR_NULL, ATTN_ERR_STRUCT_SIZE. */
+/* Fills struct_size bytes of info (since 0.1). Errors: ATTN_ERR_NULL, ATTN_ERR_STRUCT_SIZE. */
 ATTN_API attn_status attn_blas_get_info(attn_blas_info *info);
 
 #ifdef __cplusplus
