@@ -49,7 +49,7 @@ static bool make_cache(layer_run *run) {
 
 static void close_run(layer_run *run) {
     attn_layer_plan_destroy(run->plan);
-    attn_cache_destroy(&run->cache);
+    attn_cache_destroy(run->cache);
     if (run->data.l)
         support_layer_data_destroy(&run->data);
     support_layer_free(run->l);

@@ -7,7 +7,7 @@
  *       attn_cache_append_f32() or attn_cache_append_all_f32()    the keys and values of the new tokens
  *       attn_cache_attend_f32()                                   their queries against all keys so far
  *                       or attn_cache_plan_run_f32(), which allocates nothing
- *   attn_cache_destroy(&cache)
+ *   attn_cache_destroy(cache)
  *
  * Each member has its own length; keys at or beyond it are never read, whatever memory holds there.
  * What holds for all functions:
@@ -17,7 +17,7 @@
  *     any number of threads may attend and read lengths at once. create and destroy need the cache for themselves. All
  *     but attend work on the calling thread.
  *   Errors: arguments are checked before anything is changed; after an error contents and lengths are as before.
- *   A cache that was destroyed is gone: attn_cache_destroy() makes the caller's pointer NULL, which all others refuse.
+ *   NULL in place of a cache is refused by all but attn_cache_destroy().
  */
 #ifndef ATTN_CACHE_H
 #define ATTN_CACHE_H
@@ -57,8 +57,8 @@ ATTN_API attn_status attn_cache_sizes_init(attn_cache_sizes *sizes, size_t struc
 ATTN_API attn_status attn_cache_create(const attn_context *context, const attn_cache_sizes *sizes, attn_dtype dtype,
                                        attn_cache **cache);
 
-/* Frees a cache and sets *cache to NULL (since 0.1). A NULL cache, or a pointer to NULL, is allowed. */
-ATTN_API void attn_cache_destroy(attn_cache **cache);
+/* Frees a cache; NULL is allowed (since 0.1). No thread may be using it. */
+ATTN_API void attn_cache_destroy(attn_cache *cache);
 
 /* The sizes of a cache, as it was made (since 0.1). sizes->struct_size is set by the caller; so many bytes are written.
  * Errors: ATTN_ERR_NULL, _STRUCT_SIZE. */

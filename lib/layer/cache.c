@@ -110,12 +110,11 @@ attn_status attn_cache_create(const attn_context *context, const attn_cache_size
     return ATTN_OK;
 }
 
-void attn_cache_destroy(attn_cache **cache) {
-    if (cache == NULL || *cache == NULL)
+void attn_cache_destroy(attn_cache *cache) {
+    if (cache == NULL)
         return;
-    attn_resources resources = (*cache)->resources;
-    attn_release(&resources, *cache, (*cache)->bytes);
-    *cache = NULL;
+    attn_resources resources = cache->resources;
+    attn_release(&resources, cache, cache->bytes);
 }
 
 attn_status attn_cache_get_sizes(const attn_cache *cache, attn_cache_sizes *sizes) {

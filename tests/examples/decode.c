@@ -123,7 +123,7 @@ int main(void) {
     int bad = all_at_once() || in_pieces(&cache, &plan, &workspace);
     free(workspace);
     attn_layer_plan_destroy(plan);
-    attn_cache_destroy(&cache);
+    attn_cache_destroy(cache);
     if (bad)
         return 1;
     double worst = 0, largest = 0;

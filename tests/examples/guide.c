@@ -110,7 +110,7 @@ static void test_decode(void **state) {
     }
     assert_right(&d);
     assert_int_equal(decode(cache, 6, d.args32.q, k, v, d.args32.out), ATTN_ERR_LENGTH); /* it is full */
-    attn_cache_destroy(&cache);
+    attn_cache_destroy(cache);
     support_data_destroy(&d);
     support_case_free(c);
 }

@@ -73,7 +73,7 @@ static inline test_layer *make_layer(const char *text) {
 static inline void free_layer(test_layer *t) {
     support_layer_data_destroy(&t->d);
     support_layer_free(t->l);
-    attn_cache_destroy(&t->cache);
+    attn_cache_destroy(t->cache);
     free(t);
 }
 

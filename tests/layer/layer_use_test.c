@@ -632,7 +632,7 @@ static void test_bad_calls(void **state) {
     assert_ok(attn_cache_create(NULL, &sizes, other, &wrong));
     args_of_layer(t)->cache = wrong;
     assert_int_equal(REAL(attn_layer)(NULL, &t->d.layer, args_of_layer(t)), ATTN_ERR_DTYPE);
-    attn_cache_destroy(&wrong);
+    attn_cache_destroy(wrong);
     free_layer(t);
 }
 
