@@ -67,20 +67,45 @@ static int64_t draw_length(draw *d) {
     return one_in(d, 6) ? PICK(d, large) : PICK(d, small);
 }
 
-static void draw_sizes(draw *d) {
-    static const int64_t dims[] = {1, 2, 3, 5, 8, 11, 16, 17, 31, 37, 64, 67, 80, 128};
-    static const int64_t groups[] = {1, 1, 2, 3, 4};
-    d->batch = one_in(d, 40) ? 0 : 1 + (int64_t)below(d, 3);
-    d->kv_heads = 1 + (int64_t)below(d, 3);
-    d->q_heads = d->kv_heads * PICK(d, groups);
-    d->q_len = draw_length(d);
-    d->kv_len = one_in(d, 3) ? d->q_len : draw_length(d);
-    d->head_dim = PICK(d, dims);
-    d->v_dim = one_in(d, 3) ? PICK(d, dims) : d->head_dim;
-    if (one_in(d, 50)) {
-        d->v_dim = 0;
+/* The longer sequence, or both of equal ones. */
+static void halve_lengths(draw *d) {
+    if (d->q_len == d->kv_len) {
+        d->q_len = d->kv_len /= 2;
+    } else if (d->q_len > d->kv_len) {
+        d->q_len /= 2;
+    } else {
+        d->kv_len /= 2;
     }
+}
+
+/* One step towards a cheap case that keeps its heads wide and, with few queries, its rows of a key head many; false where
+ * lengths end. */
+static bool cut_but_heads(draw *d) {
+    enum { FEW = 9, ROWS = 32, KEYS = 64 };
+    if (d->batch > 1) {
+        d->batch = 1;
+    } else if (d->kv_heads > 1) {
+        d->q_heads /= d->kv_heads;
+        d->kv_heads = 1;
+    } else if (d->q_len > FEW && d->q_heads > 1) {
+        d->q_heads--;
+    } else if (d->q_len <= FEW && d->q_heads * d->q_len >= 2 * ROWS && d->q_len > 1) {
+        d->q_len /= 2;
+    } else if (d->kv_len > KEYS || d->q_len > FEW) {
+        halve_lengths(d);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* Makes a case cheap: most give up wide heads first, some last, half of the widest among them. */
+static void cut_cost(draw *d) {
+    bool keep_heads = one_in(d, d->head_dim > 128 ? 2 : 8);
     while (cost(d) > COST_LIMIT) {
+        if (keep_heads && cut_but_heads(d)) {
+            continue;
+        }
         if (d->head_dim > 16) {
             d->v_dim = d->v_dim == d->head_dim ? 16 : d->v_dim;
             d->head_dim = 16;
@@ -92,9 +117,32 @@ static void draw_sizes(draw *d) {
         } else if (d->batch > 1) {
             d->batch--;
         } else {
-            d->q_len = d->q_len == d->kv_len ? (d->kv_len /= 2) : d->q_len / 2;
+            halve_lengths(d);
         }
     }
+}
+
+static void draw_sizes(draw *d) {
+    static const int64_t dims[] = {1, 2, 3, 5, 8, 11, 16, 17, 31, 37, 64, 67, 80, 128, 131, 192, 257, 300};
+    static const int64_t groups[] = {1, 1, 2, 3, 4, 1, 1, 2, 3, 4, 7};
+    static const int64_t large_groups[] = {5, 8, 16, 31, 32};
+    d->batch = one_in(d, 40) ? 0 : 1 + (int64_t)below(d, 3);
+    d->kv_heads = 1 + (int64_t)below(d, 3);
+    int64_t group = PICK(d, groups);
+    d->q_len = draw_length(d);
+    d->kv_len = one_in(d, 3) ? d->q_len : draw_length(d);
+    d->head_dim = PICK(d, dims);
+    d->v_dim = one_in(d, 3) ? PICK(d, dims) : d->head_dim;
+    if (one_in(d, 50)) {
+        d->v_dim = 0;
+    }
+    if (one_in(d, 8)) { /* many rows of few queries */
+        group = PICK(d, large_groups);
+        d->q_len = 1 + (int64_t)below(d, 9);
+        d->batch = d->kv_heads = 1 + (int64_t)below(d, 2);
+    }
+    d->q_heads = d->kv_heads * group;
+    cut_cost(d);
     put(d, "b%lldh%lld/%lldq%lldk%lldd%lldv%lld", (long long)d->batch, (long long)d->q_heads, (long long)d->kv_heads,
         (long long)d->q_len, (long long)d->kv_len, (long long)d->head_dim, (long long)d->v_dim);
 }
