@@ -113,8 +113,10 @@ typedef int (*attn_parallel_fn)(void *data, int workers, attn_parallel_body body
  * so that any number of threads may share one. */
 typedef struct attn_context {
     size_t struct_size; /* sizeof(attn_context), set by the initialiser */
-    /* Most threads a call may use; 0 = omp_get_max_threads() at the call, fewer for little work, 1 without OpenMP. OpenMP
-     * is never asked for more than 64, or 8 for each processor. Below 0 every call refuses it: ATTN_ERR_VALUE. */
+    /* Most threads a call may use; 0 = omp_get_max_threads() at the call, fewer for little work, 1 without OpenMP.
+     * OpenMP is never asked for more than 64, or 8 for each processor. Its threads may spin for a while after a call
+     * (OMP_WAIT_POLICY), which delays short calls where other programs use the processors: set 1 for those. Below 0
+     * every call refuses it: ATTN_ERR_VALUE. */
     int threads;
     attn_alloc_fn alloc;           /* both or neither; NULL = aligned_alloc and free */
     attn_free_fn free;             /* takes back what alloc gave */
