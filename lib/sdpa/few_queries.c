@@ -49,6 +49,17 @@ static void scores_of_many_rows(const attn_call *call, const attn_head *shared, 
     }
 }
 
+/* True when a mask hides a chunk from all heads of the block. */
+static bool hidden_from_all(const attn_call *call, const attn_task *task, const attn_query_block *block,
+                            const attn_tile *tile) {
+    for (int64_t head = 0; head < block->heads; head++) {
+        attn_head arrays = attn_head_at(call, task, block->head0 + head);
+        if (!attn_tile_hidden(call, &arrays, tile))
+            return false;
+    }
+    return true;
+}
+
 /* The rows of all heads over the keys of a chunk. The values of a row or of a few stay in registers; CBLAS has nothing to
  * offer here. */
 static void over_chunk(const attn_call *call, const attn_task *task, const attn_query_block *block,
@@ -65,6 +76,8 @@ static void over_chunk(const attn_call *call, const attn_task *task, const attn_
     const real *q[ATTN_FEW_ROWS], *weights[ATTN_FEW_ROWS];
     real *s[ATTN_FEW_ROWS], *o[ATTN_FEW_ROWS];
     attn_block_begin(call, block);
+    if (hidden_from_all(call, task, block, &tile))
+        return;
     for (int64_t i = 0; i < rows; i++) {
         attn_head arrays = attn_head_at(call, task, block->head0 + i / block->rows);
         q[i] = arrays.q + (block->row0 + i % block->rows) * arrays.q_row;

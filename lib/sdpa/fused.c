@@ -1,6 +1,8 @@
 /* Tiles of queries and keys with an online softmax: a block of rows goes over the keys tile by tile, its output
  * accumulating, and no more than one tile of scores exists per thread. A tile of keys is prepared once for all rows and
  * heads of the block. Few queries have a path of their own (few_queries.c), the smallest members go to naive's loops. */
+#include <string.h>
+
 #include "blas/blas.h"
 #include "sdpa/block.h"
 #include "sdpa/tile.h"
@@ -113,10 +115,12 @@ static fetch_list what_comes_next(const attn_call *call, const attn_task *task, 
 /* Keys begin .. end-1, which the rows of a block read together: where they are and how far apart. */
 typedef struct key_tile {
     int64_t begin, end;
+    bool prepared; /* what follows is known: not before some rows look at these keys */
     bool transposed;
     const real *k, *v;
     int64_t k_row, v_row;
     bool keep_maxima; /* rows may keep the maxima of the keys before */
+    bool first;       /* there are none before */
     fetch_list next;  /* to be asked for meanwhile */
 } key_tile;
 
@@ -147,28 +151,36 @@ static bool may_keep_maxima(const attn_call *call, const key_tile *tile) {
 }
 
 /* Where the block finds these keys and their values: in the caller's arrays, or packed for products without packing. */
-static key_tile prepare_keys(const attn_call *call, const attn_task *task, const attn_query_block *block,
-                             attn_key_range keys) {
+static void find_keys(const attn_call *call, const attn_task *task, const attn_query_block *block, key_tile *tile) {
     const attn_problem *p = &call->plan->problem;
     attn_head arrays = attn_head_at(call, task, block->head0);
-    key_tile tile = {.begin = keys.begin, .end = keys.end, .k_row = arrays.k_row, .v_row = arrays.v_row};
-    tile.k = arrays.k != NULL ? arrays.k + keys.begin * arrays.k_row : NULL;
-    tile.v = arrays.v != NULL ? arrays.v + keys.begin * arrays.v_row : NULL;
+    tile->k = arrays.k != NULL ? arrays.k + tile->begin * arrays.k_row : NULL;
+    tile->v = arrays.v != NULL ? arrays.v + tile->begin * arrays.v_row : NULL;
+    tile->k_row = arrays.k_row;
+    tile->v_row = arrays.v_row;
     if (!call->plan->shape.packed)
-        return tile;
+        return;
     if (call->scale != 0) {
-        call->kernels->transpose(keys.end - keys.begin, p->head_dim, tile.k, tile.k_row, block->packed_keys,
+        call->kernels->transpose(tile->end - tile->begin, p->head_dim, tile->k, tile->k_row, block->packed_keys,
                                  call->plan->shape.keys);
-        tile.k = block->packed_keys;
-        tile.k_row = call->plan->shape.keys;
-        tile.transposed = true;
+        tile->k = block->packed_keys;
+        tile->k_row = call->plan->shape.keys;
+        tile->transposed = true;
     }
-    if (tile.v_row != p->v_dim && p->v_dim > 0) {
-        copy_rows(call, keys.end - keys.begin, p->v_dim, tile.v, tile.v_row, block->packed_values);
-        tile.v = block->packed_values;
-        tile.v_row = p->v_dim;
+    if (tile->v_row != p->v_dim && p->v_dim > 0) {
+        copy_rows(call, tile->end - tile->begin, p->v_dim, tile->v, tile->v_row, block->packed_values);
+        tile->v = block->packed_values;
+        tile->v_row = p->v_dim;
     }
-    return tile;
+}
+
+/* Once for all rows and heads of the block, and never where a mask hides these keys from all of them. */
+static void prepare_keys(const attn_call *call, const attn_task *task, const attn_query_block *block, key_tile *tile) {
+    if (tile->prepared)
+        return;
+    find_keys(call, task, block, tile);
+    tile->keep_maxima = !tile->first && may_keep_maxima(call, tile);
+    tile->prepared = true;
 }
 
 /* s = scale Q K^T, of keys that were transposed for it or of those in the caller's array. state: the block's number of the
@@ -217,7 +229,8 @@ static void weights(const attn_call *call, const attn_task *task, const attn_hea
                                 block->row_sum + state, block->rescale + state);
 }
 
-/* One tile of one head of the block: scores, hidden keys, softmax step, product with V. */
+/* One tile of one head of the block: scores, hidden keys, softmax step, product with V. A tile that is hidden as a whole
+ * would add 0 to everything, so that only the output that it was to begin is left to do. */
 static void tile_step(const attn_call *call, const attn_task *task, const attn_query_block *block, int64_t head,
                       key_tile *keys, const attn_tile *tile) {
     int64_t v_dim = call->plan->problem.v_dim;
@@ -228,6 +241,15 @@ static void tile_step(const attn_call *call, const attn_task *task, const attn_q
     attn_tile_fetch(call, &arrays, &part);
     int64_t left = block->heads * block->rows - state;
     fetch_share(&keys->next, 0, tile->rows, left);
+    bool first = block->first_writes && tile->key0 == 0;
+    if (attn_tile_hidden(call, &arrays, tile)) {
+        for (int number = 1; number < FETCHES; number++)
+            fetch_share(&keys->next, number, tile->rows, left);
+        if (first)
+            memset(o, 0, (size_t)(tile->rows * v_dim) * sizeof *o);
+        return;
+    }
+    prepare_keys(call, task, block, keys);
     scores(call, &arrays, block, state, keys, tile);
     fetch_share(&keys->next, 1, tile->rows, left);
     int64_t rows_at_once = block->cleaning ? tile->rows : ROWS_AT_ONCE;
@@ -243,7 +265,6 @@ static void tile_step(const attn_call *call, const attn_task *task, const attn_q
     if (v_dim == 0)
         return; /* only lse is wanted, and there may be no V to point at */
     fetch_share(&keys->next, 2, tile->rows, left);
-    bool first = block->first_writes && tile->key0 == 0;
     if (!first)
         call->kernels->scale_rows(tile->rows, v_dim, o, v_dim, block->rescale + state);
     const real *v = block->cleaning ? block->clean : keys->v + (tile->key0 - keys->begin) * keys->v_row;
@@ -284,8 +305,7 @@ static void go_over_keys(const attn_call *call, const attn_task *task, const att
     attn_key_range seen = attn_block_keys(&task->member, block->row0, block->rows);
     for (int64_t begin = seen.begin, end; begin < seen.end; begin = end) {
         end = attn_smaller((begin / tile_keys + 1) * tile_keys, seen.end);
-        key_tile keys = prepare_keys(call, task, block, (attn_key_range){begin, end});
-        keys.keep_maxima = begin > seen.begin && may_keep_maxima(call, &keys);
+        key_tile keys = {.begin = begin, .end = end, .first = begin == seen.begin};
         keys.next = what_comes_next(call, task, block, (attn_key_range){begin, end}, seen);
         attn_tile tile = {.s = block->s, .ld = attn_smaller(tile_keys, call->plan->problem.kv_len)};
         for (int64_t head = 0; head < block->heads; head++)

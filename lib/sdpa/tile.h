@@ -13,6 +13,7 @@
 #define attn_tile_hide REAL(attn_tile_hide)
 #define attn_tile_edit REAL(attn_tile_edit)
 #define attn_tile_fetch REAL(attn_tile_fetch)
+#define attn_tile_hidden REAL(attn_tile_hidden)
 #define attn_tile_clean REAL(attn_tile_clean)
 
 typedef struct attn_tile {
@@ -37,6 +38,9 @@ void attn_tile_edit(const attn_call *call, const attn_head *head, const attn_mem
 
 /* Asks for the mask and bias of a tile that will be edited a microsecond later or more. */
 void attn_tile_fetch(const attn_call *call, const attn_head *head, const attn_tile *tile);
+
+/* True when the boolean mask hides every key of the tile from every row of it. The first visible one ends the search. */
+bool attn_tile_hidden(const attn_call *call, const attn_head *head, const attn_tile *tile);
 
 /* The rule for non-finite values, before softmax: the tile's values go to `clean` (keys x v_dim, dense) with their
  * non-finite entries replaced by 0, and o[i][c] becomes NaN where row i sees a non-finite v[j][c]. A weight of 0 times
