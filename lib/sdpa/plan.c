@@ -13,7 +13,7 @@
  * members". FEW_SCORES and FEW_ELEMENTS: 2-core EPYC (Zen 4), the same day, the second table of few queries there. MANY_ROWS and
  * MANY_SCORES: 2-core Xeon (Emerald Rapids), the same day, the table after that. The others are reasoned, not measured. */
 enum {
-    TINY = 256,            /* queries x keys x head size, up to which the plain loops are ahead of everything */
+    TINY = 320,            /* queries x keys x head size, up to which the plain loops are ahead of everything */
     FEW_QUERIES = 8,       /* up to here own loops wait for K and V as a product would */
     FEW_KEYS = 32,         /* up to 32 x 32 scores the calls cost more than the products */
     FEW_SCORES = 8192,     /* of a chunk of keys, all heads of the group together, */
@@ -65,6 +65,8 @@ static int64_t most_chunks(const attn_plan *plan) {
 }
 
 attn_share attn_share_of(const attn_plan *plan, const attn_member *member) {
+    if (plan->tiny)
+        return plan->tiny_share;
     attn_share share = {
         .few_queries = member->q_len <= FEW_QUERIES || (member->q_len <= FEW_KEYS && member->kv_len <= FEW_KEYS),
         .heads = plan->block_heads,
@@ -257,6 +259,11 @@ attn_status attn_plan_prepare(attn_plan *plan, const attn_context *context, cons
     /* a single tile of keys reads Q once, as copying it would */
     plan->queries_packed = plan->shape.packed && p->q.row != p->head_dim && p->kv_len > plan->shape.keys;
     choose_blocks(plan);
+    if (plan->engine == ATTN_ENGINE_FUSED) {
+        attn_member longest = attn_member_of(p, 0, &(attn_lengths){0});
+        plan->tiny_share = attn_share_of(plan, &longest);
+        plan->tiny = plan->tiny_share.tiny;
+    }
     if (plan->tasks == INT64_MAX)
         return attn_fail(ATTN_ERR_OVERFLOW, "batch, heads and lengths make more than 2^63 blocks of work");
     if (plan->engine != ATTN_ENGINE_NAIVE && plan->tasks > 0 && p->kv_len > 0) {

@@ -122,6 +122,8 @@ struct attn_plan {
     attn_pieces pieces;
     int workers;           /* threads that the plan uses, 0 when there is nothing to do */
     attn_tile_shape shape; /* fused */
+    bool tiny;             /* fused: the longest members are tiny, and so are all others */
+    attn_share tiny_share; /* then theirs, since finding it takes a tenth of their time */
     bool queries_packed;   /* fused: rows of Q are apart, and a block makes them dense */
     int64_t block_rows;    /* queries of a head in a piece of work */
     int64_t block_heads;   /* fused: query heads in a piece of work, that read K and V together */

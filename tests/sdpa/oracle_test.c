@@ -8,11 +8,11 @@ static const char *const problems[] = {
     "b2h6/3q37k53d17v11,causal,br,lse",
     "b3h5/1q11k67d31v29,lse",
     "h8/2q61k59d23,causal",
-    /* either side of the 256 multiply-adds up to which fused takes the plain loops */
-    "h2/1q5k17d3,lse",
-    "h2/1q8k16d2,causal,lse",
-    "h2q1k257d1,lse",
-    "b3h2/1q8k33d1,qlens=8:8:7,kvlens=32:33:32,lse",
+    /* either side of the 320 multiply-adds up to which fused takes the plain loops */
+    "h2/1q5k21d3,lse",
+    "h2/1q8k20d2,causal,lse",
+    "h2q1k321d1,lse",
+    "b3h2/1q8k41d1,qlens=8:8:7,kvlens=40:41:40,lse",
     /* head sizes */
     "h2/1q19k43d1,lse",
     "h2/1q19k43d3,lse",
