@@ -64,12 +64,16 @@ void attn_clear_rows(const attn_call *call, const attn_head *head, int64_t row0,
 
 attn_task attn_task_at(const attn_call *call, int64_t number) {
     const attn_plan *plan = call->plan;
-    int64_t kv_head = number / plan->tasks_per_head;
+    int64_t beyond = number - plan->whole_blocks; /* one piece each, before those whose keys are shared out */
+    int64_t block = beyond < 0 ? number : plan->whole_blocks + beyond / plan->chunks;
+    int64_t kv_head = block / plan->blocks_per_head;
     attn_task task = {
         .number = number,
         .b = kv_head / plan->problem.kv_heads,
         .kv_head = kv_head % plan->problem.kv_heads,
-        .share = number % plan->tasks_per_head,
+        .share = block % plan->blocks_per_head,
+        .chunk = beyond < 0 ? -1 : beyond % plan->chunks,
+        .shared = block - plan->whole_blocks,
     };
     task.member = attn_member_of(&plan->problem, task.b, &call->lengths);
     return task;
@@ -160,9 +164,9 @@ attn_status REAL(attn_plan_run)(const attn_plan *plan, const attn_args *given, v
         .scale = (real)plan->scale,
         .queue = {.count = plan->tasks},
     };
-    if (plan->chunks > 1)
+    if (plan->shared_blocks > 0)
         memset(attn_ledger_grant(&plan->ledger, call.workspace, plan->pieces.chunks_done, 0), 0,
-               (size_t)(plan->tasks / plan->chunks) * sizeof(int64_t));
+               (size_t)plan->shared_blocks * sizeof(int64_t));
     attn_status status = attn_run_blas_workers(&plan->resources, attn_threads_here(plan->workers), run_tasks, &call);
     attn_release(&plan->resources, own, plan->ledger.bytes);
     if (status == ATTN_OK && call.queue.next < call.queue.count)

@@ -4,29 +4,17 @@
 #include <string.h>
 #include <tgmath.h>
 
-attn_block_state attn_block_chunk(const attn_call *call, int64_t number) {
-    const attn_plan *plan = call->plan;
-    real *o = attn_ledger_grant(&plan->ledger, call->workspace, plan->pieces.chunks, number);
-    real *row_max = o + plan->chunk_rows * plan->problem.v_dim;
-    return (attn_block_state){o, row_max, row_max + plan->chunk_rows};
-}
-
-void attn_block_keep_in(attn_query_block *block, attn_block_state state) {
-    block->o = state.o;
-    block->row_max = state.row_max;
-    block->row_sum = state.row_sum;
-}
-
 attn_query_block attn_block_with_workspace(const attn_call *call, int worker) {
     const attn_plan *plan = call->plan;
     const attn_ledger *ledger = &plan->ledger;
     return (attn_query_block){
+        .worker = worker,
+        .first_key = -1,
         .s = attn_ledger_grant(ledger, call->workspace, plan->pieces.scores, worker),
         .o = attn_ledger_grant(ledger, call->workspace, plan->pieces.output, worker),
         .row_max = attn_ledger_grant(ledger, call->workspace, plan->pieces.row_max, worker),
         .row_sum = attn_ledger_grant(ledger, call->workspace, plan->pieces.row_sum, worker),
         .rescale = attn_ledger_grant(ledger, call->workspace, plan->pieces.rescale, worker),
-        .beside = plan->chunks == 1 ? attn_block_chunk(call, worker) : (attn_block_state){NULL, NULL, NULL},
         .packed_queries = plan->queries_packed
                               ? attn_ledger_grant(ledger, call->workspace, plan->pieces.packed_queries, worker)
                               : NULL,
@@ -45,7 +33,7 @@ void attn_block_begin(const attn_call *call, const attn_query_block *block) {
         block->row_sum[i] = 0;
         block->rescale[i] = 1;
     }
-    if (!block->first_writes)
+    if (block->first_key < 0)
         memset(block->o, 0, (size_t)(rows * call->plan->problem.v_dim) * sizeof *block->o);
 }
 
@@ -117,16 +105,9 @@ void attn_block_complete(const attn_call *call, const attn_task *task, const att
         for (int64_t i = 0; i < block->rows; i += block->share.tile_rows) {
             attn_query_block part =
                 part_of(block, v_dim, head, i, attn_smaller(block->share.tile_rows, block->rows - i));
-            part.first_writes = false; /* what is not finite is marked in the output before the product */
             part.cleaning = suspicious(call, &part);
             if (part.cleaning)
                 over_keys(call, task, &part);
         }
     finish(call, task, block, all_finite);
-}
-
-void attn_block_run(const attn_call *call, const attn_task *task, const attn_query_block *block,
-                    attn_over_keys *over_keys) {
-    over_keys(call, task, block);
-    attn_block_complete(call, task, block, over_keys);
 }

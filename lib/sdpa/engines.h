@@ -42,7 +42,9 @@ typedef struct attn_task {
     int64_t next;   /* what this worker does next, -1 when that is not settled */
     bool awaited;   /* it was the next one, so that its first rows were asked for */
     int64_t b, kv_head;
-    int64_t share; /* 0 .. plan->tasks_per_head - 1 */
+    int64_t share;  /* 0 .. plan->blocks_per_head - 1 */
+    int64_t chunk;  /* which share of the block's chunks of keys; -1 = all keys */
+    int64_t shared; /* with a chunk: the block's number among those whose keys are shared out */
     attn_member member;
 } attn_task;
 

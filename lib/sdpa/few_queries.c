@@ -1,9 +1,8 @@
-/* The path of few queries: K and V are read once for all rows of a block, by loops of our own. Long key ranges are cut
- * into chunks, each with a maximum, a sum and an output of its own, which are merged in the order of the keys: the chunks
- * may then be anybody's. */
+/* The path of few queries: K and V are read once for all rows of a block, by loops of our own, a chunk of keys at a
+ * time. */
 #include <tgmath.h>
 
-#include "sdpa/block.h"
+#include "sdpa/chunks.h"
 #include "sdpa/tile.h"
 
 /* Keeps non-finite values from rows that do not see them: marks the outputs of rows that do, before softmax. Cleaned
@@ -111,79 +110,6 @@ static void over_chunk(const attn_call *call, const attn_task *task, const attn_
                                    shared.v_row, o);
 }
 
-/* ---- Chunks ---- */
-
-/* Chunk number n of the visible keys. Chunks begin at multiples of their size: where the visible keys begin changes no
- * result. */
-static attn_key_range chunk_at(const attn_query_block *block, attn_key_range seen, int64_t n) {
-    int64_t size = block->share.tile_keys, begin = (seen.begin / size + n) * size;
-    return (attn_key_range){attn_larger(begin, seen.begin), attn_smaller(begin + size, seen.end)};
-}
-
-static int64_t chunks_of(const attn_query_block *block, attn_key_range seen) {
-    int64_t size = block->share.tile_keys;
-    return seen.begin < seen.end ? (seen.end - 1) / size - seen.begin / size + 1 : 0;
-}
-
-/* The rows of `block` now stand for the keys of both; `chunk` is used up. */
-static void merge(const attn_call *call, const attn_query_block *block, const attn_query_block *chunk) {
-    int64_t rows = block->heads * block->rows, v_dim = call->plan->problem.v_dim;
-    for (int64_t i = 0; i < rows; i++) {
-        real old = block->row_max[i], new = chunk->row_max[i], max = old > new ? old : new;
-        real old_factor = old == max ? 1 : exp(old - max), new_factor = new == max ? 1 : exp(new - max);
-        block->row_max[i] = max;
-        block->row_sum[i] = block->row_sum[i] * old_factor + chunk->row_sum[i] * new_factor;
-        block->rescale[i] = old_factor;
-        chunk->row_max[i] = new_factor;
-    }
-    call->kernels->scale_rows(rows, v_dim, block->o, v_dim, block->rescale);
-    call->kernels->scale_rows(rows, v_dim, chunk->o, v_dim, chunk->row_max);
-    call->kernels->add(rows * v_dim, block->o, chunk->o, block->o);
-}
-
-/* One chunk after the other, from the second on beside the block. */
-static void over_keys(const attn_call *call, const attn_task *task, const attn_query_block *block) {
-    attn_key_range seen = attn_block_keys(&task->member, block->row0, block->rows);
-    int64_t chunks = chunks_of(block, seen);
-    if (chunks == 0)
-        attn_block_begin(call, block);
-    for (int64_t n = 0; n < chunks; n++) {
-        attn_query_block chunk = *block;
-        if (n > 0)
-            attn_block_keep_in(&chunk, block->beside);
-        over_chunk(call, task, &chunk, chunk_at(block, seen, n));
-        if (n > 0)
-            merge(call, block, &chunk);
-    }
-}
-
-/* One chunk of a block whose chunks are shared out; whoever ends the last one merges all. */
-static void shared_chunk(const attn_call *call, const attn_task *task, attn_query_block *block, int64_t number,
-                         int64_t n) {
-    const attn_plan *plan = call->plan;
-    attn_key_range seen = attn_block_keys(&task->member, block->row0, block->rows);
-    int64_t chunks = chunks_of(block, seen);
-    if (n >= attn_larger(chunks, 1))
-        return;
-    if (chunks <= 1) {
-        attn_block_run(call, task, block, over_keys);
-        return;
-    }
-    attn_query_block chunk = *block;
-    attn_block_keep_in(&chunk, attn_block_chunk(call, number * plan->chunks + n));
-    over_chunk(call, task, &chunk, chunk_at(block, seen, n));
-    int64_t *done = attn_ledger_grant(&plan->ledger, call->workspace, plan->pieces.chunks_done, 0);
-    if (__atomic_add_fetch(&done[number], 1, __ATOMIC_ACQ_REL) < chunks)
-        return;
-    block->beside = (attn_block_state){block->o, block->row_max, block->row_sum};
-    attn_block_keep_in(block, attn_block_chunk(call, number * plan->chunks));
-    for (n = 1; n < chunks; n++) {
-        attn_block_keep_in(&chunk, attn_block_chunk(call, number * plan->chunks + n));
-        merge(call, block, &chunk);
-    }
-    attn_block_complete(call, task, block, over_keys);
-}
-
 /* The smallest members: even preparing a block would take longer than naive's loops. */
 static void tiny_heads(const attn_call *call, int worker, const attn_task *task, int64_t head0, int64_t heads) {
     const attn_plan *plan = call->plan;
@@ -195,36 +121,26 @@ static void tiny_heads(const attn_call *call, int worker, const attn_task *task,
 
 /* A share is a few query heads with all rows, and one of their chunks where the plan shares those out. */
 void attn_few_queries_task(const attn_call *call, int worker, const attn_task *task, attn_share share) {
-    const attn_plan *plan = call->plan;
     const attn_member *member = &task->member;
-    int64_t group = attn_group(call), part = task->share, n = 0;
-    if (plan->chunks > 1) {
-        part = task->share / plan->chunks;
-        n = task->share % plan->chunks;
-    }
-    int64_t head0 = part * share.heads;
+    int64_t group = attn_group(call), head0 = task->share * share.heads;
+    bool first = task->chunk <= 0;
     if (head0 >= group)
         return;
     if (share.tiny) {
-        if (n == 0)
+        if (first)
             tiny_heads(call, worker, task, task->kv_head * group + head0, attn_smaller(share.heads, group - head0));
         return;
     }
     attn_query_block block = attn_block_with_workspace(call, worker);
     block.share = share;
+    block.over_chunk = over_chunk;
     block.heads = attn_smaller(share.heads, group - head0);
     block.head0 = task->kv_head * group + head0;
     block.rows = member->q_len;
-    for (int64_t head = block.head0; n == 0 && head < block.head0 + block.heads; head++) {
+    for (int64_t head = block.head0; first && head < block.head0 + block.heads; head++) {
         attn_head arrays = attn_head_at(call, task, head);
         attn_clear_rows(call, &arrays, member->q_len, member->q_rows - member->q_len);
     }
-    if (block.rows == 0)
-        return;
-    if (plan->chunks == 1) {
-        attn_block_run(call, task, &block, over_keys);
-        return;
-    }
-    int64_t parts = plan->tasks_per_head / plan->chunks;
-    shared_chunk(call, task, &block, (task->b * plan->problem.kv_heads + task->kv_head) * parts + part, n);
+    if (block.rows > 0)
+        attn_chunks_run(call, task, &block);
 }

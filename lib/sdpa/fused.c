@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "blas/blas.h"
-#include "sdpa/block.h"
+#include "sdpa/chunks.h"
 #include "sdpa/tile.h"
 
 /* ---- Ahead of the products ---- */
@@ -76,24 +76,24 @@ static void fetch_queries(const attn_call *call, const attn_task *task, const at
     }
 }
 
-/* While a block goes over these of its visible keys: the rest of its Q, the keys after them, or its output and what this
+/* While a block goes over these of the coming keys: the rest of its Q, the keys after them, or its output and what this
  * worker begins with next. */
 static fetch_list what_comes_next(const attn_call *call, const attn_task *task, const attn_query_block *block,
-                                  attn_key_range keys_now, attn_key_range seen) {
+                                  attn_key_range keys_now, attn_key_range coming) {
     const attn_plan *plan = call->plan;
     const attn_problem *p = &plan->problem;
     fetch_list list = {.parts = 0};
     attn_head head = attn_head_at(call, task, block->head0);
     int64_t asked = first_queries(block);
-    if (keys_now.begin == seen.begin && block->heads == 1 && block->packed_queries == NULL)
+    if (keys_now.begin == coming.begin && block->heads == 1 && block->packed_queries == NULL)
         add_fetch(&list, head.q, block->row0 + asked, block->rows - asked, p->head_dim, head.q_row);
-    if (keys_now.end < seen.end) {
-        int64_t keys = attn_smaller(block->share.tile_keys, seen.end - keys_now.end);
+    if (keys_now.end < coming.end) {
+        int64_t keys = attn_smaller(block->share.tile_keys, coming.end - keys_now.end);
         add_fetch(&list, head.k, keys_now.end, keys, p->head_dim, head.k_row);
         add_fetch(&list, head.v, keys_now.end, keys, p->v_dim, head.v_row);
         return list;
     }
-    if (block->heads == 1 && block->rows * p->v_dim * (int64_t)sizeof(real) <= FETCHED_OUTPUT_BYTES)
+    if (block->heads == 1 && task->chunk < 0 && block->rows * p->v_dim * (int64_t)sizeof(real) <= FETCHED_OUTPUT_BYTES)
         add_fetch(&list, head.out, block->row0, block->rows, p->v_dim, head.out_row);
     if (task->next < 0)
         return list;
@@ -103,9 +103,10 @@ static fetch_list what_comes_next(const attn_call *call, const attn_task *task, 
         return list;
     place_block(call, &next, &begin);
     attn_head arrays = attn_head_at(call, &next, begin.head0);
-    int64_t keys = attn_smaller(begin.share.tile_keys, next.member.kv_len);
-    add_fetch(&list, arrays.k, 0, keys, p->head_dim, arrays.k_row);
-    add_fetch(&list, arrays.v, 0, keys, p->v_dim, arrays.v_row);
+    attn_key_range first = attn_task_keys(call, &next, &begin);
+    int64_t keys = attn_smaller(begin.share.tile_keys, first.end - first.begin);
+    add_fetch(&list, arrays.k, first.begin, keys, p->head_dim, arrays.k_row);
+    add_fetch(&list, arrays.v, first.begin, keys, p->v_dim, arrays.v_row);
     add_fetch(&list, arrays.q, begin.row0, first_queries(&begin), p->head_dim, arrays.q_row);
     return list;
 }
@@ -241,7 +242,7 @@ static void tile_step(const attn_call *call, const attn_task *task, const attn_q
     attn_tile_fetch(call, &arrays, &part);
     int64_t left = block->heads * block->rows - state;
     fetch_share(&keys->next, 0, tile->rows, left);
-    bool first = block->first_writes && tile->key0 == 0;
+    bool first = tile->key0 == block->first_key;
     if (attn_tile_hidden(call, &arrays, tile)) {
         for (int number = 1; number < FETCHES; number++)
             fetch_share(&keys->next, number, tile->rows, left);
@@ -295,18 +296,29 @@ static void rows_step(const attn_call *call, const attn_task *task, const attn_q
     }
 }
 
-/* Takes the block over its visible keys. Tiles begin at multiples of their size, in rows and keys: where the block begins
- * and ends changes no result. */
-static void go_over_keys(const attn_call *call, const attn_task *task, const attn_query_block *block) {
-    int64_t tile_rows = block->share.tile_rows, tile_keys = block->share.tile_keys;
+/* Takes the block over a chunk of its visible keys. Tiles begin at multiples of their size, in rows and keys: where the block
+ * begins and ends changes no result. */
+static void over_chunk(const attn_call *call, const attn_task *task, const attn_query_block *given,
+                       attn_key_range chunk) {
+    const attn_member *member = &task->member;
+    int64_t tile_rows = given->share.tile_rows, tile_keys = given->share.tile_keys;
+    attn_query_block with_first = *given;
+    const attn_query_block *block = &with_first;
+    /* for the member as a whole, since 0 + -0 is not -0 and blocks follow the threads; what is not finite is marked in the
+     * output before the product */
+    bool writes = member->left < 0 && attn_row_keys(member, 0).end > chunk.begin && !given->cleaning;
+    with_first.first_key = writes ? chunk.begin : -1;
     attn_block_begin(call, block);
     fetch_queries(call, task, block);
     prepare_queries(call, task, block);
-    attn_key_range seen = attn_block_keys(&task->member, block->row0, block->rows);
-    for (int64_t begin = seen.begin, end; begin < seen.end; begin = end) {
-        end = attn_smaller((begin / tile_keys + 1) * tile_keys, seen.end);
-        key_tile keys = {.begin = begin, .end = end, .first = begin == seen.begin};
-        keys.next = what_comes_next(call, task, block, (attn_key_range){begin, end}, seen);
+    /* what this task goes over next */
+    attn_key_range coming = chunk;
+    if (task->chunk < 0)
+        coming.end = attn_task_keys(call, task, block).end;
+    for (int64_t begin = chunk.begin, end; begin < chunk.end; begin = end) {
+        end = attn_smaller((begin / tile_keys + 1) * tile_keys, chunk.end);
+        key_tile keys = {.begin = begin, .end = end, .first = begin == chunk.begin};
+        keys.next = what_comes_next(call, task, block, (attn_key_range){begin, end}, coming);
         attn_tile tile = {.s = block->s, .ld = attn_smaller(tile_keys, call->plan->problem.kv_len)};
         for (int64_t head = 0; head < block->heads; head++)
             for (int64_t i = 0; i < block->rows; i += tile_rows) {
@@ -326,13 +338,12 @@ void attn_fused_task(const attn_call *call, int worker, const attn_task *task) {
     }
     attn_query_block block = attn_block_with_workspace(call, worker);
     block.share = share;
+    block.over_chunk = over_chunk;
     int64_t buffer_rows = place_block(call, task, &block);
-    for (int64_t head = 0; head < block.heads; head++) {
+    for (int64_t head = 0; task->chunk <= 0 && head < block.heads; head++) {
         attn_head arrays = attn_head_at(call, task, block.head0 + head);
         attn_clear_rows(call, &arrays, block.row0 + block.rows, buffer_rows - block.rows);
     }
-    /* for the member as a whole, since 0 + -0 is not -0 and blocks follow the threads */
-    block.first_writes = member->left < 0 && attn_row_keys(member, 0).end > 0;
     if (block.rows > 0)
-        attn_block_run(call, task, &block, go_over_keys);
+        attn_chunks_run(call, task, &block);
 }

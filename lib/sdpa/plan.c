@@ -11,20 +11,29 @@
 
 /* TINY: 2-core Xeon (Sapphire Rapids), 2026-11-30, a program that times plans of one engine after the other; LADDER.md, "Short
  * members". FEW_SCORES and FEW_ELEMENTS: 2-core EPYC (Zen 4), the same day, the second table of few queries there. MANY_ROWS and
- * MANY_SCORES: 2-core Xeon (Emerald Rapids), the same day, the table after that. The others are reasoned, not measured. */
+ * MANY_SCORES: 2-core Xeon (Emerald Rapids), the same day, the table after that. CHUNKED_QUERIES to KEYS_PER_QUERY: 2-core EPYC
+ * (Zen 4), the same day, "Tiles whose keys are in chunks". The others are reasoned, not measured. */
 enum {
-    TINY = 320,            /* queries x keys x head size, up to which the plain loops are ahead of everything */
-    FEW_QUERIES = 8,       /* up to here own loops wait for K and V as a product would */
-    FEW_KEYS = 32,         /* up to 32 x 32 scores the calls cost more than the products */
-    FEW_SCORES = 8192,     /* of a chunk of keys, all heads of the group together, */
-    FEW_ELEMENTS = 262144, /* and of its K: some 70 microseconds from memory, and little is left to merge */
-    FEW_CHUNK = 256,       /* keys, the least and the unit */
-    MANY_ROWS = 32,        /* of a key head with few queries: from here on Q is transposed */
-    MANY_KEYS = 64,        /* which takes as long as the scores of some keys, */
-    MANY_SCORES = 16384,   /* so that their chunks are longer */
-    NAIVE_BLOCK_ROWS = 64, /* without tiles a block only shares out the work */
-    LEAST_FLOPS = 1000000, /* for a thread: some 20 microseconds, a few times what starting it costs */
-    BLOCKS_PER_THREAD = 8, /* so that no thread waits long for the last one */
+    TINY = 320,              /* queries x keys x head size, up to which the plain loops are ahead of everything */
+    FEW_QUERIES = 8,         /* up to here own loops wait for K and V as a product would */
+    FEW_KEYS = 32,           /* up to 32 x 32 scores the calls cost more than the products */
+    FEW_SCORES = 8192,       /* of a chunk of keys, all heads of the group together, */
+    FEW_ELEMENTS = 262144,   /* and of its K: some 70 microseconds from memory, and little is left to merge */
+    FEW_CHUNK = 256,         /* keys, the least and the unit */
+    MANY_ROWS = 32,          /* of a key head with few queries: from here on Q is transposed */
+    MANY_KEYS = 64,          /* which takes as long as the scores of some keys, */
+    MANY_SCORES = 16384,     /* so that their chunks are longer */
+    NAIVE_BLOCK_ROWS = 64,   /* without tiles a block only shares out the work */
+    LEAST_FLOPS = 1000000,   /* for a thread: some 20 microseconds, a few times what starting it costs */
+    BLOCKS_PER_THREAD = 8,   /* so that no thread waits long for the last one */
+    CHUNKED_QUERIES = 1024,  /* with tiles: up to here keys are in chunks */
+    TILES_CHUNK = 1024,      /* keys of them, the least, */
+    KEYS_PER_QUERY = 4,      /* and the least for each query, so that merging takes less than a hundredth */
+    MOST_CHUNKS = 16,        /* of a row, */
+    MOST_CHUNK_ROWS = 4096,  /* and of all rows together: their outputs are kept until all are done */
+    CHUNKS_PER_THREAD = 4,   /* pieces of work that are alike need not be as many */
+    THREAD_BYTES = 2 << 20,  /* the workspace of a thread, of which chunks take what is left */
+    TILE_BYTES = 512 * 1024, /* by scores, K and V of a tile and the like, */
 };
 
 static int64_t group_of(const attn_problem *problem) {
@@ -49,8 +58,20 @@ static int64_t few_chunk(const attn_plan *plan, int64_t q_len) {
     return attn_larger(keys / FEW_CHUNK, 1) * FEW_CHUNK;
 }
 
-/* The most chunks that rows of this plan see. A window sees as many keys as it is long, but not from where a chunk begins. */
-static int64_t most_chunks(const attn_plan *plan) {
+/* Keys of a chunk for a member that takes tiles, of which it has several alike; all keys where one is enough. */
+static int64_t tiles_chunk(const attn_plan *plan, int64_t q_len, int64_t kv_len) {
+    if (q_len > CHUNKED_QUERIES || kv_len < 2 * TILES_CHUNK)
+        return INT64_MAX;
+    int64_t chunks = kv_len / attn_larger(TILES_CHUNK, KEYS_PER_QUERY * q_len);
+    chunks = attn_smaller(chunks, attn_smaller(MOST_CHUNKS, MOST_CHUNK_ROWS / attn_larger(q_len, 1)));
+    if (chunks <= 1)
+        return INT64_MAX;
+    return attn_blocks_of(attn_blocks_of(kv_len, chunks), plan->shape.keys) * plan->shape.keys;
+}
+
+/* The most chunks that few queries of this plan see. A window sees as many keys as it is long, but not from where a chunk
+ * begins. */
+static int64_t most_few_chunks(const attn_plan *plan) {
     attn_member longest = attn_member_of(&plan->problem, 0, &(attn_lengths){0});
     int64_t size = few_chunk(plan, longest.q_len);
     int64_t fewer =
@@ -73,6 +94,7 @@ attn_share attn_share_of(const attn_plan *plan, const attn_member *member) {
         .rows = plan->block_rows,
         .tile_rows = plan->shape.rows,
         .tile_keys = plan->shape.keys,
+        .chunk_keys = INT64_MAX,
     };
     const attn_problem *p = &plan->problem;
     if (member->kv_len <= plan->shape.keys)
@@ -84,11 +106,80 @@ attn_share attn_share_of(const attn_plan *plan, const attn_member *member) {
         share.many_rows = many_rows(plan, member->q_len, member->kv_len);
         int64_t room = share.heads * attn_smaller(share.rows, plan->problem.q_len);
         share.rows = share.tile_rows = attn_larger(member->q_len, 1);
-        share.tile_keys = few_chunk(plan, member->q_len);
+        share.tile_keys = share.chunk_keys = few_chunk(plan, member->q_len);
         share.heads =
             attn_smaller(group_of(&plan->problem), attn_larger(attn_smaller(room, ATTN_FEW_ROWS) / share.rows, 1));
     }
+    if (!share.few_queries)
+        share.chunk_keys = tiles_chunk(plan, member->q_len, member->kv_len);
     return share;
+}
+
+static int64_t bytes_of_real(const attn_plan *plan) {
+    return plan->dtype == ATTN_F32 ? sizeof(float) : sizeof(double);
+}
+
+/* Rows of all heads that a block has at most, when no member has more queries than this. */
+static int64_t most_rows(const attn_plan *plan, int64_t q_len) {
+    q_len = attn_smaller(q_len, plan->problem.q_len);
+    return attn_larger(plan->block_heads * attn_smaller(plan->block_rows, q_len), attn_smaller(FEW_KEYS, q_len));
+}
+
+/* Rows of all heads that a block has at most where keys are in chunks; 0 where they never are. */
+static int64_t most_chunk_rows(const attn_plan *plan) {
+    const attn_problem *p = &plan->problem;
+    if (p->q_len > FEW_QUERIES && p->kv_len >= 2 * TILES_CHUNK)
+        return most_rows(plan, CHUNKED_QUERIES);
+    return most_few_chunks(plan) > 1 ? attn_smaller(most_rows(plan, p->q_len), ATTN_FEW_ROWS) : 0;
+}
+
+/* Chunks of tiles that members with so many queries see at full length. */
+static int64_t chunks_of_tiles(const attn_plan *plan, int64_t q_len) {
+    const attn_problem *p = &plan->problem;
+    attn_member longest = attn_member_of(p, 0, &(attn_lengths){0});
+    return attn_chunks_in(attn_block_keys(&longest, 0, p->q_len), tiles_chunk(plan, q_len, p->kv_len));
+}
+
+/* What shared chunks may take for each thread. */
+static int64_t room_for_chunks(const attn_plan *plan) {
+    const attn_problem *p = &plan->problem;
+    /* output of a block, the same beside it and Q; values without NaN and Inf */
+    int64_t rows = attn_mul_saturated(3 * most_rows(plan, p->q_len), attn_larger(p->head_dim, p->v_dim));
+    int64_t elements = attn_add_saturated(rows, attn_mul_saturated(ATTN_FEW_CLEAN_KEYS, p->v_dim));
+    int64_t others = attn_add_saturated(attn_mul_saturated(elements, bytes_of_real(plan)), TILE_BYTES);
+    return attn_larger(THREAD_BYTES - others, 0);
+}
+
+/* Where blocks are too few for the threads their keys are shared out in chunks: those of all blocks or, so that these have
+ * room, of the last ones. */
+static void share_out_keys(attn_plan *plan, int64_t blocks) {
+    const attn_problem *p = &plan->problem;
+    int64_t threads = plan->resources.threads;
+    plan->chunks = 1;
+    plan->shared_blocks = plan->shared_rows = 0;
+    if (plan->engine == ATTN_ENGINE_FUSED && threads > 1 && blocks > 0 && blocks < threads * BLOCKS_PER_THREAD) {
+        int64_t chunks, rows, shared = blocks;
+        if (p->q_len <= FEW_QUERIES) {
+            chunks = most_few_chunks(plan);
+            rows = attn_mul_saturated(chunks, most_chunk_rows(plan));
+        } else {
+            /* members with fewer queries have more chunks, which have room as long as there are as many rows of them */
+            chunks = chunks_of_tiles(plan, p->q_len);
+            rows = attn_larger(chunks * most_rows(plan, p->q_len),
+                               chunks_of_tiles(plan, FEW_QUERIES + 1) * most_rows(plan, MOST_CHUNK_ROWS / MOST_CHUNKS));
+            int64_t bytes =
+                attn_mul_saturated(attn_mul_saturated(rows, attn_add_saturated(p->v_dim, 2)), bytes_of_real(plan));
+            shared = attn_smaller(blocks, threads * room_for_chunks(plan) / attn_larger(bytes, 1));
+        }
+        /* whole blocks keep all threads at work */
+        if (chunks > 1 && shared > 0 && shared >= blocks % threads) {
+            plan->chunks = chunks;
+            plan->shared_blocks = shared;
+            plan->shared_rows = rows;
+        }
+    }
+    plan->whole_blocks = blocks - plan->shared_blocks;
+    plan->tasks = attn_add_saturated(plan->whole_blocks, attn_mul_saturated(plan->shared_blocks, plan->chunks));
 }
 
 /* Blocks of rows and of heads: large, since a block reads K and V once, but enough of them for all threads. Short
@@ -97,7 +188,8 @@ static void choose_blocks(attn_plan *plan) {
     const attn_problem *p = &plan->problem;
     int64_t group = group_of(p);
     /* few queries wait for memory: the fewer pieces read a key the better */
-    int64_t enough = (int64_t)plan->resources.threads * (p->q_len <= FEW_QUERIES ? 1 : BLOCKS_PER_THREAD);
+    int64_t threads = plan->resources.threads;
+    int64_t enough = threads * (p->q_len <= FEW_QUERIES ? 1 : BLOCKS_PER_THREAD);
     int64_t members = attn_mul_saturated(p->batch, p->kv_heads);
     int64_t unit = plan->shape.rows;
     if (plan->engine != ATTN_ENGINE_FUSED) {
@@ -112,16 +204,12 @@ static void choose_blocks(attn_plan *plan) {
                          attn_smaller(group, ATTN_FEW_ROWS / attn_larger(attn_smaller(p->q_len, FEW_KEYS), 1))),
             1);
     }
-    plan->chunks = 1;
     for (;;) {
-        int64_t blocks = attn_mul_saturated(attn_blocks_of(group, plan->block_heads),
-                                            p->q_len > 0 ? attn_blocks_of(p->q_len, plan->block_rows) : 0);
-        bool idle = attn_mul_saturated(members, blocks) < (int64_t)plan->resources.threads * BLOCKS_PER_THREAD;
-        if (plan->engine == ATTN_ENGINE_FUSED && plan->resources.threads > 1 && p->q_len <= FEW_QUERIES && idle)
-            plan->chunks = attn_larger(most_chunks(plan), 1);
-        plan->tasks_per_head = attn_mul_saturated(blocks, plan->chunks);
-        plan->tasks = attn_mul_saturated(members, plan->tasks_per_head);
-        if (plan->engine != ATTN_ENGINE_FUSED || plan->resources.threads == 1 || plan->tasks >= enough)
+        int64_t blocks = p->q_len > 0 ? attn_blocks_of(p->q_len, plan->block_rows) : 0;
+        plan->blocks_per_head = attn_mul_saturated(attn_blocks_of(group, plan->block_heads), blocks);
+        share_out_keys(plan, attn_mul_saturated(members, plan->blocks_per_head));
+        if (plan->engine != ATTN_ENGINE_FUSED || threads == 1 || plan->tasks >= enough ||
+            (plan->shared_blocks > 0 && (plan->tasks % threads == 0 || plan->tasks >= threads * CHUNKS_PER_THREAD)))
             break;
         if (plan->block_heads > 1)
             plan->block_heads = (plan->block_heads + 1) / 2;
@@ -153,11 +241,9 @@ static void book_blas(attn_plan *plan, int64_t real_bytes) {
 static void book_fused(attn_plan *plan, int64_t real_bytes) {
     const attn_problem *p = &plan->problem;
     const attn_tile_shape *shape = &plan->shape;
-    int64_t few_rows = attn_smaller(FEW_KEYS, p->q_len);
-    int64_t rows = attn_larger(plan->block_heads * attn_smaller(plan->block_rows, p->q_len), few_rows);
-    plan->chunk_rows = attn_smaller(rows, ATTN_FEW_ROWS);
-    int64_t few_scores = attn_smaller(attn_larger(MANY_SCORES, plan->chunk_rows * FEW_CHUNK),
-                                      attn_mul_saturated(plan->chunk_rows, p->kv_len));
+    int64_t rows = most_rows(plan, p->q_len), few_rows = attn_smaller(rows, ATTN_FEW_ROWS);
+    int64_t few_scores =
+        attn_smaller(attn_larger(MANY_SCORES, few_rows * FEW_CHUNK), attn_mul_saturated(few_rows, p->kv_len));
     int64_t scores =
         attn_larger(attn_smaller(shape->rows, p->q_len) * attn_smaller(shape->keys, p->kv_len), few_scores);
     int64_t keys = attn_smaller(attn_larger(shape->keys, ATTN_FEW_CLEAN_KEYS), p->kv_len);
@@ -173,7 +259,7 @@ static void book_fused(attn_plan *plan, int64_t real_bytes) {
                                                 attn_mul_saturated(packed, p->head_dim), real_bytes, plan->workers);
     plan->pieces.packed_values = attn_ledger_book(ledger, "values of a tile, dense",
                                                   attn_mul_saturated(packed, p->v_dim), real_bytes, plan->workers);
-    int64_t many = many_rows(plan, attn_smaller(p->q_len, FEW_QUERIES), p->kv_len) ? plan->chunk_rows : 0;
+    int64_t many = many_rows(plan, attn_smaller(p->q_len, FEW_QUERIES), p->kv_len) ? few_rows : 0;
     plan->pieces.queries_transposed = attn_ledger_book(
         ledger, "queries of few, transposed", attn_mul_saturated(many, p->head_dim), real_bytes, plan->workers);
     plan->pieces.strip = attn_ledger_book(ledger, "scores of a strip of keys",
@@ -184,13 +270,14 @@ static void book_fused(attn_plan *plan, int64_t real_bytes) {
     plan->pieces.row_max = attn_ledger_book(ledger, "row maxima", rows, real_bytes, plan->workers);
     plan->pieces.row_sum = attn_ledger_book(ledger, "row sums", rows, real_bytes, plan->workers);
     plan->pieces.rescale = attn_ledger_book(ledger, "row factors", rows, real_bytes, plan->workers);
-    int64_t chunks = plan->chunks > 1 ? plan->tasks : most_chunks(plan) > 1 ? plan->workers : 0;
+    int64_t state = attn_add_saturated(p->v_dim, 2);
+    plan->pieces.beside = attn_ledger_book(ledger, "output, maxima and sums of a chunk of keys",
+                                           attn_mul_saturated(most_chunk_rows(plan), state), real_bytes, plan->workers);
     plan->pieces.chunks =
-        attn_ledger_book(ledger, "output, maxima and sums of a chunk of keys",
-                         attn_mul_saturated(plan->chunk_rows, attn_add_saturated(p->v_dim, 2)), real_bytes, chunks);
-    int64_t counters = plan->chunks > 1 ? plan->tasks / plan->chunks : 0;
-    plan->pieces.chunks_done =
-        attn_ledger_book(ledger, "numbers of chunks done", counters, sizeof(int64_t), counters > 0);
+        attn_ledger_book(ledger, "the same of chunks that are shared out", attn_mul_saturated(plan->shared_rows, state),
+                         real_bytes, plan->shared_blocks);
+    plan->pieces.chunks_done = attn_ledger_book(ledger, "numbers of chunks done", plan->shared_blocks, sizeof(int64_t),
+                                                plan->shared_blocks > 0);
     plan->pieces.clean_values = attn_ledger_book(ledger, "values of a tile without NaN and Inf",
                                                  attn_mul_saturated(keys, p->v_dim), real_bytes, plan->workers);
 }
@@ -274,7 +361,7 @@ attn_status attn_plan_prepare(attn_plan *plan, const attn_context *context, cons
     bool threads_asked_for = context != NULL && context->threads > 0;
     if (!threads_asked_for)
         plan->workers = (int)attn_smaller(plan->workers, useful_workers(plan));
-    int64_t real_bytes = dtype == ATTN_F32 ? sizeof(float) : sizeof(double);
+    int64_t real_bytes = bytes_of_real(plan);
     if (plan->engine == ATTN_ENGINE_NAIVE)
         book_naive(plan, real_bytes);
     else if (plan->engine == ATTN_ENGINE_BLAS)
@@ -345,12 +432,17 @@ static void describe_fused(const attn_plan *plan, attn_text *out) {
         attn_add_text(out, "path: few queries, own loops (both lengths at most %d)\n", FEW_KEYS);
     attn_add_text(out, "%s: %" PRId64 " queries x %" PRId64 " keys", share.few_queries ? "chunk" : "tile",
                   attn_smaller(share.tile_rows, p->q_len), attn_smaller(share.tile_keys, p->kv_len));
-    if (plan->chunks > 1)
-        attn_add_text(out, ", shared out to the threads");
     if (!share.few_queries)
         attn_add_text(out, " (%s)\npacking: %s%s", plan->shape.reason,
                       plan->shape.packed ? "K transposed and V dense, a tile at a time" : "none",
                       plan->queries_packed ? "; Q dense, a block at a time" : "");
+    if (!share.few_queries && share.chunk_keys < p->kv_len)
+        attn_add_text(out, "\nchunk: %" PRId64 " keys", share.chunk_keys);
+    if (plan->shared_blocks > 0)
+        attn_add_text(out, ", shared out to the threads");
+    if (plan->shared_blocks > 0 && plan->whole_blocks > 0)
+        attn_add_text(out, " (of the last %" PRId64 " of %" PRId64 " blocks)", plan->shared_blocks,
+                      plan->whole_blocks + plan->shared_blocks);
     if (share.many_rows)
         attn_add_text(out, "\npacking: Q transposed (%d rows or more of a key head)", MANY_ROWS);
     attn_add_text(out, "\nblock that reads K and V once: %" PRId64 " heads x %" PRId64 " queries\n", share.heads,

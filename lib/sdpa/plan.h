@@ -88,7 +88,8 @@ typedef struct attn_pieces {
     int queries_transposed, strip; /* fused, few queries with many rows: Q; scores of a strip of keys */
     int output;                    /* fused: the rows of a block while they accumulate */
     int row_max, row_sum, rescale; /* fused: one number per row of a block */
-    int chunks, chunks_done;       /* fused: what rows have gathered from a chunk of keys; how many of them are done */
+    int beside;                    /* fused: what rows have gathered from a chunk of keys after the first */
+    int chunks, chunks_done;       /* fused: the same of all chunks of a shared block; how many of them are done */
     int clean_values;              /* blas, fused: values with non-finite entries replaced by 0 */
 } attn_pieces;
 
@@ -107,7 +108,8 @@ typedef struct attn_share {
     bool few_queries; /* own loops in place of products of tiles */
     bool many_rows;   /* few queries, but of so many heads that their scores are worth a transposed Q */
     int64_t heads, rows;
-    int64_t tile_rows, tile_keys; /* of few queries: tile_keys is a chunk, whose results are merged with the others' */
+    int64_t tile_rows, tile_keys;
+    int64_t chunk_keys; /* of a chunk of keys, whose results are merged with the others': whole tiles */
 } attn_share;
 
 struct attn_plan {
@@ -120,17 +122,19 @@ struct attn_plan {
     bool edited; /* scores are changed between product and softmax: softcap, bias, ALiBi or mask */
     attn_ledger ledger;
     attn_pieces pieces;
-    int workers;           /* threads that the plan uses, 0 when there is nothing to do */
-    attn_tile_shape shape; /* fused */
-    bool tiny;             /* fused: the longest members are tiny, and so are all others */
-    attn_share tiny_share; /* then theirs, since finding it takes a tenth of their time */
-    bool queries_packed;   /* fused: rows of Q are apart, and a block makes them dense */
-    int64_t block_rows;    /* queries of a head in a piece of work */
-    int64_t block_heads;   /* fused: query heads in a piece of work, that read K and V together */
-    int64_t chunks;     /* fused: the most chunks of keys that are pieces of work each; 1 = keys are not shared out */
-    int64_t chunk_rows; /* fused: rows that a chunk of keys has room for */
-    int64_t tasks;      /* batch x kv_heads x tasks_per_head */
-    int64_t tasks_per_head; /* pieces of work of one key head at full length */
+    int workers;             /* threads that the plan uses, 0 when there is nothing to do */
+    attn_tile_shape shape;   /* fused */
+    bool tiny;               /* fused: the longest members are tiny, and so are all others */
+    attn_share tiny_share;   /* then theirs, since finding it takes a tenth of their time */
+    bool queries_packed;     /* fused: rows of Q are apart, and a block makes them dense */
+    int64_t block_rows;      /* queries of a head in a piece of work */
+    int64_t block_heads;     /* fused: query heads in a piece of work, that read K and V together */
+    int64_t blocks_per_head; /* of one key head at full length */
+    int64_t whole_blocks;    /* the first blocks, each of which is one piece of work, */
+    int64_t shared_blocks;   /* and the last ones, whose keys are shared out: */
+    int64_t chunks;          /* each in so many pieces, */
+    int64_t shared_rows;     /* with room for so many rows, those of all its chunks together */
+    int64_t tasks;           /* pieces of work */
 };
 
 /* Checks everything and decides everything; the plan is then complete. */

@@ -31,6 +31,16 @@ bool attn_tile_visible(const attn_member *member, int64_t row0, int64_t rows, in
     return last.begin <= key0 && key0 + keys <= first.end;
 }
 
+int64_t attn_chunks_in(attn_key_range keys, int64_t size) {
+    return keys.begin < keys.end ? (keys.end - 1) / size - keys.begin / size + 1 : 0;
+}
+
+attn_key_range attn_chunk_at(attn_key_range keys, int64_t size, int64_t n) {
+    int64_t begin = (keys.begin / size + n) * size;
+    int64_t end = keys.end - begin < size ? keys.end : begin + size;
+    return (attn_key_range){begin > keys.begin ? begin : keys.begin, end};
+}
+
 /* sum over i = 0 .. n-1 of clamp(i + shift, 0, limit) */
 static double sum_of_clamped(double n, double shift, double limit) {
     double rising_from = shift < 0 ? -shift : 0; /* first i whose term is not below 0 */

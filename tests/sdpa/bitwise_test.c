@@ -28,6 +28,19 @@ static const char *const problems[] = {
     "h3/1q2k8211d5,causal,off=4095,lse,nan=v:0:0:4096:2+v:0:0:5000:1+k:0:0:8000:3",
     /* so many rows of a key head that Q is transposed, and one fewer, whose chunks are shorter */
     "b4h8/1q4k1300d5v3,qlens=4:3:4:1,kvlens=1300:1299:63:1300,causal,br,lse",
+    /* tiles whose keys are in chunks: of up to 16 parts, fewer with more queries, of several heads, of rows some of which do
+     * not see a chunk; the last blocks only; members of few queries and of one chunk */
+    "h2q9k6001d1,lse",
+    "h2/1q70k3200d2,causal,br,lse",
+    "h2q270k2200d1v5,lse",
+    "h2q80k2048d2,causal,off=990,lse",
+    "b3q67k3100d2,causal,br,window=1500:0,lse",
+    "b5h2/1q60k3109d2,qlens=60:9:8:0:33,kvlens=3109:2048:2300:5:2047,causal,br,lse",
+    "b2q19k3500d2,br,window=2400:3,softcap=5,mask=lead:1100,bias@h,alibi,sink,kvlens=3500:2100,lse",
+    "b4h4/2q30k3200d2,ragged=30:9:3:0/3200:2048:1500:30,mask,causal,br,layout=blhd,lse",
+    ("h3/1q20k3200d6,mask=random:0.6,lse,nan=v:0:0:150:2+v:0:0:1600:1+q:0:1:1:2,"
+     "inf=v:0:0:151:1+k:0:0:3090:0+k:0:0:300:3"),
+    "h2q20k4097d5,causal,off=3060,lse,nan=v:0:0:3060:2+v:0:0:3080:1+k:0:0:4000:3",
     "b3q7k17d3,qlens=5:7:1,kvlens=17:12:16,lse",            /* members of 255, 252 and 48 multiply-adds, */
     "b3h2/1q8k16d2,qlens=8:8:2,kvlens=16:15:16,causal,lse", /* of 256, 240 and 64 */
     "b3h2/1q8k33d1,qlens=8:8:7,kvlens=32:33:32,lse",        /* of 256, 264 and 224 */

@@ -59,6 +59,7 @@ static const char *const problems[] = {
     "h2/1q5k523d5,causal,off=300,lse,nan=v:0:0:302:1",
     "h40/1q2k1100d5,causal,off=600,lse,nan=v:0:0:601:1+v:0:0:1000:2",
     "b2h3/1q1k1601d2v300,kvlens=1601:263,lse",
+    "h3/1q60k2500d2v67,causal,off=1300,lse,nan=v:0:0:1310:1+v:0:0:2400:2",
     "b2h2/1q31k263d2v300,qlens=31:5,kvlens=263:30,softcap=3,mask@h,bias@b,alibi,sink,lse",
 };
 enum { PROBLEMS = sizeof problems / sizeof *problems };
@@ -252,6 +253,38 @@ static void test_workspace_for_all_lengths(void **state) {
     }
 }
 
+/* The same of members whose keys are in chunks, more of them with fewer queries, with the bits of one thread. */
+static void test_workspace_for_chunks(void **state) {
+    (void)state;
+    static const int64_t q_lens[] = {5, 9, 61, 275, 400}, kv_lens[] = {2047, 2048, 3300};
+    enum { Q_LENS = sizeof q_lens / sizeof *q_lens, KV_LENS = sizeof kv_lens / sizeof *kv_lens, MOST_THREADS = 3 };
+    trial t;
+    trial_open(&t, "q400k3300d2v3,qlens=400,kvlens=3300,lse");
+    attn_problem problem = trial_problem(&t, ATTN_ENGINE_FUSED);
+    results one = {0};
+    for (size_t i = 0; i < Q_LENS * KV_LENS; i += stride_of_problems())
+        for (int threads = 1; threads <= MOST_THREADS; threads++) {
+            attn_context context = threads_context(threads);
+            attn_plan *plan;
+            size_t bytes;
+            t.data.q_lens[0] = q_lens[i % Q_LENS];
+            t.data.kv_lens[0] = kv_lens[i / Q_LENS];
+            assert_ok(attn_plan_create(&context, &problem, REAL_DTYPE, &plan));
+            assert_ok(attn_plan_workspace(plan, &bytes));
+            unsigned char *workspace = guarded(bytes);
+            support_data_poison_outputs(&t.data);
+            assert_ok(REAL(attn_plan_run)(plan, trial_args(&t), workspace, bytes));
+            check_guards_and_free(workspace, bytes);
+            attn_plan_destroy(plan);
+            if (threads == 1)
+                one = results_of(&t);
+            assert_same_results(&t, &one, ATTN_ENGINE_FUSED, "number of threads");
+            if (threads == MOST_THREADS)
+                results_free(&one);
+        }
+    trial_close(&t);
+}
+
 /* Nothing to do needs nothing. */
 static void test_empty_problem(void **state) {
     (void)state;
@@ -307,6 +340,41 @@ static void test_growth(void **state) {
     assert_true(bytes[2][1] <= 16 * bytes[2][0]);
 }
 
+/* However long the keys and many the threads, fused needs no more than 2 MiB for each beside K and V of a
+ * tile. */
+static void test_bound(void **state) {
+    (void)state;
+    enum { MOST = (2 << 20) + 128 * 1024 }; /* K and V of a tile */
+    static const int64_t q_lens[] = {9, 32, 100, 250, 257, 512, 1000, 1024, 1025, 4096};
+    static const int64_t kv_lens[] = {1000, 2048, 5000, 16384, 32768, 1000000};
+    static const int64_t heads[][2] = {{1, 1}, {4, 1}, {5, 5}, {12, 12}, {32, 8}, {71, 1}};
+    static const int64_t sizes[] = {16, 64, 128, 256};
+    static const int threads[] = {1, 2, 3, 16, 64};
+    for (size_t i = 0; i < sizeof q_lens / sizeof *q_lens * (sizeof kv_lens / sizeof *kv_lens); i++)
+        for (size_t j = 0; j < sizeof heads / sizeof *heads * (sizeof sizes / sizeof *sizes); j++)
+            for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
+                attn_problem problem = ATTN_PROBLEM_INIT;
+                problem.engine = ATTN_ENGINE_FUSED;
+                problem.batch = 1;
+                problem.q_len = q_lens[i % (sizeof q_lens / sizeof *q_lens)];
+                problem.kv_len = kv_lens[i / (sizeof q_lens / sizeof *q_lens)];
+                problem.q_heads = heads[j % (sizeof heads / sizeof *heads)][0];
+                problem.kv_heads = heads[j % (sizeof heads / sizeof *heads)][1];
+                problem.head_dim = problem.v_dim = sizes[j / (sizeof heads / sizeof *heads)];
+                assert_ok(attn_problem_layout_blhd(&problem));
+                attn_context context = threads_context(threads[t]);
+                attn_plan *plan;
+                size_t bytes;
+                assert_ok(attn_plan_create(&context, &problem, REAL_DTYPE, &plan));
+                assert_ok(attn_plan_workspace(plan, &bytes));
+                attn_plan_destroy(plan);
+                if (bytes > (size_t)threads[t] * MOST)
+                    fail_msg("%zu bytes: q_heads %d, q_len %d, kv_len %d, head_dim %d, threads %d", bytes,
+                             (int)problem.q_heads, (int)problem.q_len, (int)problem.kv_len, (int)problem.head_dim,
+                             threads[t]);
+            }
+}
+
 /* ---- The text of a plan ------------------------------------------------------------------------------------------ */
 
 /* Each path of fused names what it has: plain loops take row by row, with neither tile nor chunk nor block. */
@@ -320,6 +388,7 @@ static void test_describe_paths(void **state) {
         {"q5k41d17", "\npath: few queries", "\nchunk: 5 queries x 41 keys", true},
         {"q31d17", "\npath: few queries", "\nchunk: 31 queries x 31 keys", true},
         {"q13k41d17", "\npath: tiles", "\ntile: 13 queries x 41 keys", true},
+        {"q13k2048d17", "\npath: tiles", "\nchunk: 1024 keys", true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         trial t;
@@ -447,6 +516,8 @@ int main(void) {
         cmocka_unit_test(test_workspace_of_the_caller),
         cmocka_unit_test(test_workspace_of_the_library),
         cmocka_unit_test(test_workspace_for_all_lengths),
+        cmocka_unit_test(test_workspace_for_chunks),
+        cmocka_unit_test(test_bound),
         cmocka_unit_test(test_empty_problem),
         cmocka_unit_test(test_growth),
         cmocka_unit_test(test_describe_paths),
