@@ -207,9 +207,9 @@ INLINE void transposed_in_order(int rows, int cols, bool fetch, int64_t k, real 
     const real *row[FIRST_ROWS];
     for (int r = 0; r < rows; r++)
         row[r] = x[r];
-    /* a loop: gcc 12 would mix the loads of rows that it unrolls, and they would no longer be in the order of memory */
 #pragma GCC unroll 1
     for (int d = 0; d < cols; d++) {
+        /* not unrolled: gcc 12 would mix the loads of several rows, no longer in the order of memory */
         vec of_row[FIRST_ROWS];
         for (int r = 0; r < rows; r++)
             of_row[r] = vec_all(0);
