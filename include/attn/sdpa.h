@@ -11,14 +11,14 @@
  *   3. s += bias - slope |p - j|        bias and ALiBi; a score of -Inf now hides the key, and a bias of -Inf does so
  *                                       whatever the score was
  *   4. visibility: the intersection of boolean mask, causal, window and lengths; hidden keys have weight exactly 0
- *   5. softmax over the visible keys, maximum subtracted (by fused perhaps a score up to 30 below it: the same quotient);
+ *   5. softmax over the visible keys, maximum subtracted (by fused perhaps a score up to 11 below it: the same quotient);
  *      with a sink, exp(sink) is added to the denominator
  *   6. out = sum_j a_j v_j;  lse = max + log(sum_j exp(s_j - max)), natural logarithm, without the sink
  * A row that sees no key is empty: out exactly 0, lse -Inf, weights 0. A NaN or +Inf score after step 3 makes its row
  * and its lse NaN. A NaN in a visible row of V reaches its column of the row's output (an Inf gives Inf or NaN there);
  * hidden keys never matter, whatever is stored there, and keys at or beyond a member's length are not even read. If
- * q . k overflows before the scale, its row is unspecified, and so is a column whose values are so large that their sum
- * overflows before the division. A sink of +Inf takes everything: out 0.
+ * q . k overflows before the scale, its row is unspecified, and so is a column whose values are so large that 65536 times
+ * their sum overflows before the division. A sink of +Inf takes everything: out 0.
  *
  * Small numbers (head_dim = v_dim = 1, scale 1, q = 1, so that the score of key j is k[j]):
  *   k = [1, 2], v = [3, 5]                                    4.462117157, lse 2.313261688

@@ -31,10 +31,11 @@ typedef struct REAL(attn_kernels) {
      * s[i][:], and rescale[i] is what the output accumulated so far must be multiplied by (1 when the maximum did not
      * move, or there was none). While a row has seen nothing but -Inf, row_max stays -Inf, row_sum 0, and s[i][:] becomes
      * 0. A NaN or +Inf score makes row_sum NaN for good.
-     * With `keep`, rows that have a maximum keep it while the new weights add up to 1e13 at most and are not NaN, which saves a reading of
-     * the scores: weights are then relative to a score next to the largest. Returns the number of rows that are done: less
-     * than `rows` when the next LANES or so turned out to need another maximum. Their scores are lost, the rows after
-     * them as they were; the caller makes these scores again and goes on without `keep`. */
+     * With `keep`, a row that has a maximum keeps it while its new weights add up to 65536 at most and are not NaN, which saves
+     * a reading of the scores: weights are then relative to a score next to the largest. Returns the number of rows for
+     * which that turned out to be wrong, 0 without `keep`: their rescale is -1, their scores are lost, their state is as
+     * before, and the caller makes their scores again and calls once more without `keep`. A row's bits depend on that row
+     * alone. */
     int64_t (*softmax_tile)(int64_t rows, int64_t cols, real *s, int64_t ld, bool keep, real *row_max, real *row_sum,
                             real *rescale);
 
@@ -53,9 +54,6 @@ typedef struct REAL(attn_kernels) {
 
     /* True when no element of x (rows x cols, row stride ld) is NaN or infinite. */
     bool (*all_finite)(int64_t rows, int64_t cols, const real *x, int64_t ld);
-
-    /* The largest magnitude of the elements of x that are neither NaN nor infinite, 0 if there are none. */
-    real (*largest_finite)(int64_t rows, int64_t cols, const real *x, int64_t ld);
 
     /* Few rows times a matrix that is read once: y[r][j] += sum_c x[r][c] w[c][j] for j < cols, or with
      * product_transposed y[r][j] = scale sum_c x[r][c] w[j][c], over c < k; rows of w lie ld apart, those of x and y

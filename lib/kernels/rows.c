@@ -1,4 +1,4 @@
-/* Kernels over rows of a matrix: scale_rows, scaled, divided, all_finite, largest_finite, add.
+/* Kernels over rows of a matrix: scale_rows, scaled, divided, all_finite, add.
  *
  * Blocks of rows or columns only share loads and hide latencies: every result takes its terms in an order of its own,
  * the same in a full block, in what remains, and in a tail.
@@ -57,19 +57,6 @@ bool KERNEL(all_finite)(int64_t rows, int64_t cols, const real *x, int64_t ld) {
             odd = vec_fma(vec_load_part(row + c, cols - c, 0), zero, odd);
     }
     return vec_sum(even + odd) == 0;
-}
-
-real KERNEL(largest_finite)(int64_t rows, int64_t cols, const real *x, int64_t ld) {
-    const vec_bits sign = (vec_bits)vec_all((real)-0.0);
-    vec largest = vec_all(0);
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t c = 0; c < cols; c += LANES) {
-            const real *at = x + i * ld + c;
-            vec all = c + LANES <= cols ? vec_load(at) : vec_load_part(at, cols - c, 0);
-            vec magnitude = (vec)((vec_bits)all & ~sign);
-            largest = vec_max(largest, vec_select(magnitude < (real)INFINITY, magnitude, vec_all(0)));
-        }
-    return vec_largest(largest);
 }
 
 void KERNEL(add)(int64_t n, const real *x, const real *y, real *z) {

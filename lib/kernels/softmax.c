@@ -128,58 +128,49 @@ INLINE void store_rows(int rows, real *x, vec v) {
         vec_store_part(x, rows, v);
 }
 
-/* How far above 1 the weights of a row may add up when its maximum is kept, and by how much the tile before may have moved
- * the maximum, so that this one probably will not: e^30 both. */
-#define MOST_KEPT ((real)1e13)
-#define LEAST_SETTLED ((real)1e-13)
+/* What the weights of a row may add up to when it keeps its maximum, and by how much the tile before may have moved the
+ * maximum, so that this one probably will not: 2^16 both. */
+#define MOST_KEPT 65536
+#define LEAST_SETTLED ((real)1 / MOST_KEPT)
 
-/* Whether rows have maxima to keep. */
-INLINE bool settled(int rows, const real *row_max, const real *rescale) {
-    return !vec_any((load_rows(rows, row_max, 0) == (real)-INFINITY) | (load_rows(rows, rescale, 1) < LEAST_SETTLED));
-}
-
-/* Weights relative to the maxima of earlier tiles. False, and only the scores changed, when these are too far below. */
-INLINE bool tile_of_kept_rows(int rows, int64_t cols, real *s, int64_t ld, const real *row_max, real *row_sum,
-                              real *rescale) {
-    doubles sum = __builtin_convertvector(load_rows(rows, row_sum, 0), doubles), new = {0};
-    row_exponentials(rows, cols, s, ld, load_rows(rows, row_max, 0), true, &new);
-    vec weights = __builtin_convertvector(new, vec);
-    if (vec_any(~((weights >= 0) & (weights <= MOST_KEPT)))) /* NaN is none */
-        return false;
-    store_rows(rows, row_sum, __builtin_convertvector(sum + new, vec));
-    store_rows(rows, rescale, vec_all(1));
-    return true;
-}
-
-/* A maximum of -Inf counts as 0, so that -Inf gives 0 and NaN stays. */
-INLINE void tile_of_rows(int rows, int64_t cols, real *s, int64_t ld, real *row_max, real *row_sum, real *rescale) {
+/* A maximum of -Inf counts as 0, so that -Inf gives 0 and NaN stays. With `keep` returns how many rows would have needed another
+ * maximum. Each row decides for itself, whatever the others do. */
+INLINE int64_t tile_of_rows(int rows, int64_t cols, real *s, int64_t ld, bool keep, real *row_max, real *row_sum,
+                            real *rescale) {
     const vec none = vec_all((real)-INFINITY), one = vec_all(1);
-    vec old = load_rows(rows, row_max, (real)-INFINITY);
-    vec old_sum = load_rows(rows, row_sum, 0);
-    vec maximum = row_maxima(rows, cols, s, ld, old);
-    vec factor = vec_select((maximum == old) | (old == none), one, vexp_weight(old - maximum));
-    doubles sum = __builtin_convertvector(old_sum, doubles) * __builtin_convertvector(factor, doubles);
-    row_exponentials(rows, cols, s, ld, vec_select(maximum == none, vec_all(0), maximum), false, &sum);
+    vec old = load_rows(rows, row_max, 0), old_sum = load_rows(rows, row_sum, 0);
+    vec_truth kept = {0};
+    if (keep)
+        kept = (old != none) & (load_rows(rows, rescale, 1) >= LEAST_SETTLED);
+    vec maximum = old, factor = one;
+    if (!keep || vec_any(~kept)) {
+        maximum = vec_select(kept, old, row_maxima(rows, cols, s, ld, old));
+        factor = vec_select((maximum == old) | (old == none), one, vexp_weight(old - maximum));
+    }
+    doubles new = {0}, carried = __builtin_convertvector(old_sum, doubles) * __builtin_convertvector(factor, doubles);
+    row_exponentials(rows, cols, s, ld, vec_select(maximum == none, vec_all(0), maximum), keep, &new);
+    vec sum = __builtin_convertvector(carried + new, vec);
+    int64_t lost_rows = 0;
+    if (keep) {
+        vec weights = __builtin_convertvector(new, vec);
+        vec_truth lost = kept & ~((weights >= 0) & (weights <= MOST_KEPT)); /* NaN is lost */
+        for (int r = 0; r < rows && vec_any(lost); r++)
+            lost_rows += lost[r] != 0;
+        sum = vec_select(lost, old_sum, sum);
+        factor = vec_select(lost, -one, factor);
+    }
     store_rows(rows, row_max, maximum);
-    store_rows(rows, row_sum, __builtin_convertvector(sum, vec));
+    store_rows(rows, row_sum, sum);
     store_rows(rows, rescale, factor);
-}
-
-INLINE bool step_of_rows(int rows, int64_t cols, real *s, int64_t ld, bool keep, real *row_max, real *row_sum,
-                         real *rescale) {
-    if (keep && settled(rows, row_max, rescale))
-        return tile_of_kept_rows(rows, cols, s, ld, row_max, row_sum, rescale);
-    tile_of_rows(rows, cols, s, ld, row_max, row_sum, rescale);
-    return true;
+    return lost_rows;
 }
 
 int64_t KERNEL(softmax_tile)(int64_t rows, int64_t cols, real *s, int64_t ld, bool keep, real *row_max, real *row_sum,
                              real *rescale) {
-    int64_t i = 0;
+    int64_t i = 0, lost = 0;
     for (; i + LANES <= rows; i += LANES)
-        if (!step_of_rows(LANES, cols, s + i * ld, ld, keep, row_max + i, row_sum + i, rescale + i))
-            return i;
-    if (i < rows && !step_of_rows((int)(rows - i), cols, s + i * ld, ld, keep, row_max + i, row_sum + i, rescale + i))
-        return i;
-    return rows;
+        lost += tile_of_rows(LANES, cols, s + i * ld, ld, keep, row_max + i, row_sum + i, rescale + i);
+    if (i < rows)
+        lost += tile_of_rows((int)(rows - i), cols, s + i * ld, ld, keep, row_max + i, row_sum + i, rescale + i);
+    return lost;
 }

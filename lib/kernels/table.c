@@ -15,12 +15,11 @@ typedef REAL(attn_kernels) kernel_table;
         .exp = KERNEL_OF(exp, isa), .softmax_row = KERNEL_OF(softmax_row, isa),                                        \
         .softmax_tile = KERNEL_OF(softmax_tile, isa), .scale_rows = KERNEL_OF(scale_rows, isa),                        \
         .scaled = KERNEL_OF(scaled, isa), .divided = KERNEL_OF(divided, isa), .transpose = KERNEL_OF(transpose, isa),  \
-        .all_finite = KERNEL_OF(all_finite, isa), .largest_finite = KERNEL_OF(largest_finite, isa),                    \
-        .add_product = KERNEL_OF(add_product, isa), .product_transposed = KERNEL_OF(product_transposed, isa),          \
-        .multiply = KERNEL_OF(multiply, isa), .add = KERNEL_OF(add, isa), .softcap = KERNEL_OF(softcap, isa),          \
-        .add_bias = KERNEL_OF(add_bias, isa), .add_alibi = KERNEL_OF(add_alibi, isa), .hide = KERNEL_OF(hide, isa),    \
-        .sincos = KERNEL_OF(sincos, isa), .rotate_interleaved = KERNEL_OF(rotate_interleaved, isa),                    \
-        .rotate_halves = KERNEL_OF(rotate_halves, isa),                                                                \
+        .all_finite = KERNEL_OF(all_finite, isa), .add_product = KERNEL_OF(add_product, isa),                          \
+        .product_transposed = KERNEL_OF(product_transposed, isa), .multiply = KERNEL_OF(multiply, isa),                \
+        .add = KERNEL_OF(add, isa), .softcap = KERNEL_OF(softcap, isa), .add_bias = KERNEL_OF(add_bias, isa),          \
+        .add_alibi = KERNEL_OF(add_alibi, isa), .hide = KERNEL_OF(hide, isa), .sincos = KERNEL_OF(sincos, isa),        \
+        .rotate_interleaved = KERNEL_OF(rotate_interleaved, isa), .rotate_halves = KERNEL_OF(rotate_halves, isa),      \
     }
 
 static const kernel_table generic_table = KERNELS_OF(generic);

@@ -120,9 +120,8 @@ typedef struct key_tile {
     bool transposed;
     const real *k, *v;
     int64_t k_row, v_row;
-    bool keep_maxima; /* rows may keep the maxima of the keys before */
-    bool first;       /* there are none before */
-    fetch_list next;  /* to be asked for meanwhile */
+    bool first;      /* there are none before */
+    fetch_list next; /* to be asked for meanwhile */
 } key_tile;
 
 static void copy_rows(const attn_call *call, int64_t rows, int64_t cols, const real *from, int64_t ld, real *to) {
@@ -138,17 +137,6 @@ static void prepare_queries(const attn_call *call, const attn_task *task, const 
         copy_rows(call, block->rows, head_dim, arrays.q + block->row0 * arrays.q_row, arrays.q_row,
                   block->packed_queries + head * block->rows * head_dim);
     }
-}
-
-/* Weights relative to an earlier maximum may add up to 1e13 (softmax_tile), so that products with values up to this one
- * stay finite for any number of keys. */
-#define LARGEST_KEPT ((real)1e10)
-
-/* Whether rows may keep the maxima of earlier keys. Not when scores are edited: biases often rise from tile to tile. The same
- * answer when values that are not finite are 0. */
-static bool may_keep_maxima(const attn_call *call, const key_tile *tile) {
-    return !call->plan->edited && call->kernels->largest_finite(tile->end - tile->begin, call->plan->problem.v_dim,
-                                                                tile->v, tile->v_row) <= LARGEST_KEPT;
 }
 
 /* Where the block finds these keys and their values: in the caller's arrays, or packed for products without packing. */
@@ -180,7 +168,6 @@ static void prepare_keys(const attn_call *call, const attn_task *task, const att
     if (tile->prepared)
         return;
     find_keys(call, task, block, tile);
-    tile->keep_maxima = !tile->first && may_keep_maxima(call, tile);
     tile->prepared = true;
 }
 
@@ -214,20 +201,26 @@ static attn_tile rows_of(const attn_tile *tile, int64_t i, int64_t rows) {
     return part;
 }
 
-/* Scores to weights, some rows of a tile. A row keeps the maximum of its first keys while its scores stay near that; few
- * rows need a second one, so that making their scores again is cheaper than looking for the maxima of all. */
+/* Scores to weights, some rows of a tile. A row keeps the maximum of its first keys while its scores stay near that. Few rows
+ * need a second one, so that making their scores again is cheaper than looking for the maxima of all: one by one, since what
+ * other rows need must not change their bits. Not where scores are edited: biases often rise from tile to tile. */
 static void weights(const attn_call *call, const attn_task *task, const attn_head *arrays,
                     const attn_query_block *block, int64_t state, const key_tile *keys, const attn_tile *tile) {
-    int64_t done = call->kernels->softmax_tile(tile->rows, tile->keys, tile->s, tile->ld, keys->keep_maxima,
-                                               block->row_max + state, block->row_sum + state, block->rescale + state);
-    if (done == tile->rows)
+    const attn_kernels *kernels = call->kernels;
+    real *row_max = block->row_max + state, *row_sum = block->row_sum + state, *rescale = block->rescale + state;
+    bool keep = !keys->first && !call->plan->edited;
+    if (kernels->softmax_tile(tile->rows, tile->keys, tile->s, tile->ld, keep, row_max, row_sum, rescale) == 0)
         return;
-    attn_tile rest = rows_of(tile, done, tile->rows - done);
-    state += done;
-    scores(call, arrays, block, state, keys, &rest);
-    attn_tile_edit(call, arrays, &task->member, &rest);
-    call->kernels->softmax_tile(rest.rows, rest.keys, rest.s, rest.ld, false, block->row_max + state,
-                                block->row_sum + state, block->rescale + state);
+    for (int64_t i = 0; i < tile->rows; i++) {
+        if (!(rescale[i] < 0))
+            continue;
+        attn_tile row = rows_of(tile, i, 1);
+        const real *q = arrays->q + row.row0 * arrays->q_row;
+        kernels->product_transposed(1, row.keys, call->plan->problem.head_dim, call->scale, &q,
+                                    arrays->k + row.key0 * arrays->k_row, arrays->k_row, &row.s);
+        attn_tile_edit(call, arrays, &task->member, &row);
+        kernels->softmax_tile(1, row.keys, row.s, row.ld, false, row_max + i, row_sum + i, rescale + i);
+    }
 }
 
 /* One tile of one head of the block: scores, hidden keys, softmax step, product with V. A tile that is hidden as a whole

@@ -1,4 +1,4 @@
-/* Kernels over rows of a matrix: add_product, product_transposed, multiply, scale_rows, scaled, transpose, all_finite, largest_finite, add. Matrices
+/* Kernels over rows of a matrix: add_product, product_transposed, multiply, scale_rows, scaled, transpose, all_finite, add. Matrices
  * are as large as their rows reach, with NaN between the rows. */
 #include "kernel_test.h"
 
@@ -251,30 +251,6 @@ static void test_all_finite(void **state) {
     }
 }
 
-/* The largest element wherever it stands, of either sign, among others that are not finite. */
-static void test_largest_finite(void **state) {
-    const REAL(attn_kernels) *kernels = kernels_under_test(state);
-    const real bad[] = {real_nan, real_infinity, -real_infinity, -real_nan};
-    for (int64_t cols = 0; cols <= 70; cols++) {
-        int64_t rows = cols % 5, ld = cols + cols % 3;
-        real *x = matrix(rows, cols, ld, (uint64_t)cols);
-        assert_true(rows > 0 || kernels->largest_finite(rows, cols, x, ld) == 0);
-        for (int64_t i = 0; i < rows * cols; i++) {
-            int64_t at = i / cols * ld + i % cols, beside = (i + 1) % (rows * cols);
-            real saved = x[at];
-            x[at] = i % 2 ? REAL_MAX : -100;
-            x[beside / cols * ld + beside % cols] = bad[i % 4];
-            assert_true(rows * cols == 1 || kernels->largest_finite(rows, cols, x, ld) == (i % 2 ? REAL_MAX : 100));
-            x[at] = saved;
-        }
-        for (int64_t i = 0; i < rows * cols; i++) {
-            x[i / cols * ld + i % cols] = bad[i % 4];
-        }
-        assert_true(kernels->largest_finite(rows, cols, x, ld) == 0);
-        free(x);
-    }
-}
-
 static void test_add(void **state) {
     const REAL(attn_kernels) *kernels = kernels_under_test(state);
     for (int64_t n = 0; n <= LONGEST; n++) {
@@ -299,11 +275,15 @@ static void test_add(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scale_rows),  cmocka_unit_test(test_scaled),
-        cmocka_unit_test(test_divided),     cmocka_unit_test(test_transpose),
-        cmocka_unit_test(test_all_finite),  cmocka_unit_test(test_largest_finite),
-        cmocka_unit_test(test_add_product), cmocka_unit_test(test_product_transposed),
-        cmocka_unit_test(test_multiply),    cmocka_unit_test(test_add),
+        cmocka_unit_test(test_scale_rows),
+        cmocka_unit_test(test_scaled),
+        cmocka_unit_test(test_divided),
+        cmocka_unit_test(test_transpose),
+        cmocka_unit_test(test_all_finite),
+        cmocka_unit_test(test_add_product),
+        cmocka_unit_test(test_product_transposed),
+        cmocka_unit_test(test_multiply),
+        cmocka_unit_test(test_add),
     };
     return run_for_every_isa("kernels rows", tests, sizeof tests / sizeof *tests);
 }

@@ -143,7 +143,7 @@ static void online_end(online *o) {
 static void check_tile(const REAL(attn_kernels) * kernels, online *o, int64_t cols, const real *scores, int64_t ld) {
     int64_t size = o->rows > 0 ? (o->rows - 1) * ld + cols : 0;
     real *s = copied(scores, size), *old_maximum = copied(o->maximum, o->rows);
-    assert_true(kernels->softmax_tile(o->rows, cols, s, ld, false, o->maximum, o->sum, o->rescale) == o->rows);
+    assert_true(kernels->softmax_tile(o->rows, cols, s, ld, false, o->maximum, o->sum, o->rescale) == 0);
     for (int64_t i = 0; i < o->rows; i++) {
         const real *before = scores + i * ld, *after = s + i * ld;
         real old = old_maximum[i], maximum = (real)largest(cols, before, old);
@@ -332,8 +332,8 @@ static online settled_rows(const REAL(attn_kernels) * kernels, int64_t cols) {
     for (int64_t i = 0; i < KEPT_ROWS; i++) {
         o.rescale[i] = 1;
     }
-    real *s = tile_of_scores(KEPT_ROWS, cols, cols, (uint64_t)cols, 1, 3);
-    assert_true(kernels->softmax_tile(KEPT_ROWS, cols, s, cols, true, o.maximum, o.sum, o.rescale) == KEPT_ROWS);
+    real *s = tile_of_scores(KEPT_ROWS, cols, cols, (uint64_t)cols, 1, 2);
+    assert_true(kernels->softmax_tile(KEPT_ROWS, cols, s, cols, true, o.maximum, o.sum, o.rescale) == 0);
     for (int64_t i = 0; i < KEPT_ROWS; i++) {
         assert_true(o.maximum[i] > -real_infinity && o.rescale[i] == 1);
     }
@@ -341,20 +341,20 @@ static online settled_rows(const REAL(attn_kernels) * kernels, int64_t cols) {
     return o;
 }
 
-/* Scores up to 20 above the maxima of before: these stay, and weights and sums are relative to them. */
+/* Scores up to 11 above the maxima of before: these stay, and weights and sums are relative to them. */
 static void test_tile_kept(void **state) {
     const REAL(attn_kernels) *kernels = kernels_under_test(state);
     for (int64_t cols = 1; cols <= LONGEST; cols += cols < 20 ? 1 : 13) {
         online o = settled_rows(kernels, cols);
         for (uint64_t tile = 0; tile < 3; tile++) {
-            real *scores = tile_of_scores(KEPT_ROWS, cols, cols, tile + 70, 2, tile == 1 ? 15 : -3);
+            real *scores = tile_of_scores(KEPT_ROWS, cols, cols, tile + 70, 1, tile == 1 ? 5 : -3);
             for (int64_t i = 0; i < KEPT_ROWS; i += 3) {
                 scores[i * cols + (i + (int64_t)tile) % cols] = -real_infinity;
             }
             real *s = copied(scores, KEPT_ROWS * cols), *maximum = copied(o.maximum, KEPT_ROWS);
             real *sum = copied(o.sum, KEPT_ROWS);
-            int64_t done = kernels->softmax_tile(KEPT_ROWS, cols, s, cols, true, o.maximum, o.sum, o.rescale);
-            assert_true(done == KEPT_ROWS && same_bits(maximum, o.maximum, KEPT_ROWS));
+            int64_t lost = kernels->softmax_tile(KEPT_ROWS, cols, s, cols, true, o.maximum, o.sum, o.rescale);
+            assert_true(lost == 0 && same_bits(maximum, o.maximum, KEPT_ROWS));
             for (int64_t i = 0; i < KEPT_ROWS; i++) {
                 long double total = sum[i];
                 for (int64_t j = i * cols; j < (i + 1) * cols; j++) {
@@ -378,68 +378,76 @@ static void test_tile_kept(void **state) {
     }
 }
 
-/* One score far above: the rows before are done, the others have their state of before, and those after their scores too.
- * Made again without `keep` they are as if nothing had been tried, and the next tile does not try. */
+/* One score far above: that row is lost, its state as before, and all others are as without it. Made again without `keep` it
+ * is as if nothing had been tried, and the next tile does not try. */
 static void test_tile_lost(void **state) {
     const REAL(attn_kernels) *kernels = kernels_under_test(state);
     const real heights[] = {40, 70, 1000, REAL_MAX, real_infinity, real_nan, -real_nan};
     enum { COLS = 37, SIZE = KEPT_ROWS * COLS, HEIGHTS = sizeof heights / sizeof *heights };
     for (int bad = 0; bad < KEPT_ROWS * HEIGHTS; bad++) {
-        int64_t bad_row = bad % KEPT_ROWS;
+        int64_t bad_row = bad % KEPT_ROWS, bad_at = bad_row * COLS + bad % COLS;
         real height = heights[bad / KEPT_ROWS];
-        online o = settled_rows(kernels, COLS), wanted = settled_rows(kernels, COLS),
+        online o = settled_rows(kernels, COLS), calm = settled_rows(kernels, COLS),
                before = settled_rows(kernels, COLS);
-        real *scores = tile_of_scores(KEPT_ROWS, COLS, COLS, (uint64_t)bad, 1, 0);
-        scores[bad_row * COLS + bad % COLS] = height;
-        real *s = copied(scores, SIZE), *t = copied(scores, SIZE);
-        int64_t done = kernels->softmax_tile(KEPT_ROWS, COLS, s, COLS, true, o.maximum, o.sum, o.rescale);
-        assert_true(done <= bad_row && bad_row < done + 16); /* the rows that are looked at together */
-        int64_t left = KEPT_ROWS - done;
-        assert_true(same_bits(o.maximum, before.maximum, KEPT_ROWS));
-        assert_true(same_bits(o.sum + done, before.sum + done, left));
-        assert_true(same_bits(o.rescale + done, before.rescale + done, left));
-        assert_true(left <= 16 || same_bits(s + (done + 16) * COLS, scores + (done + 16) * COLS, (left - 16) * COLS));
-        memcpy(s + done * COLS, scores + done * COLS, (size_t)(left * COLS) * sizeof *s);
-        kernels->softmax_tile(left, COLS, s + done * COLS, COLS, false, o.maximum + done, o.sum + done,
-                              o.rescale + done);
-        kernels->softmax_tile(KEPT_ROWS, COLS, t, COLS, false, wanted.maximum, wanted.sum, wanted.rescale);
-        assert_true(same_bits(o.maximum + done, wanted.maximum + done, left));
-        assert_true(same_bits(s + done * COLS, t + done * COLS, left * COLS));
+        real *scores = tile_of_scores(KEPT_ROWS, COLS, COLS, (uint64_t)bad, 1, 0), *t = copied(scores, SIZE);
+        assert_true(kernels->softmax_tile(KEPT_ROWS, COLS, t, COLS, true, calm.maximum, calm.sum, calm.rescale) == 0);
+        scores[bad_at] = height;
+        real *s = copied(scores, SIZE), *row = copied(scores + bad_row * COLS, COLS);
+        assert_true(kernels->softmax_tile(KEPT_ROWS, COLS, s, COLS, true, o.maximum, o.sum, o.rescale) == 1);
+        for (int64_t i = 0; i < KEPT_ROWS; i++) {
+            online *wanted = i == bad_row ? &before : &calm;
+            assert_true(same_bits(o.maximum + i, wanted->maximum + i, 1) && same_bits(o.sum + i, wanted->sum + i, 1));
+            assert_true(i == bad_row ? o.rescale[i] == -1
+                                     : o.rescale[i] == 1 && same_bits(s + i * COLS, t + i * COLS, COLS));
+        }
+        kernels->softmax_tile(1, COLS, row, COLS, false, o.maximum + bad_row, o.sum + bad_row, o.rescale + bad_row);
+        memcpy(t, scores, SIZE * sizeof *t);
+        kernels->softmax_tile(KEPT_ROWS, COLS, t, COLS, false, before.maximum, before.sum, before.rescale);
+        assert_true(same_bits(o.maximum + bad_row, before.maximum + bad_row, 1));
+        assert_true(isnan(o.sum[bad_row]) || same_bits(row, t + bad_row * COLS, COLS));
         assert_true(isfinite(height) == !isnan(o.sum[bad_row]));
         if (isfinite(height)) {
             assert_true(o.maximum[bad_row] == height && o.rescale[bad_row] < 1e-13);
-            scores[bad_row * COLS + bad % COLS] = height / 2 + 50; /* below the new maximum, or 30 to 50 above it */
+            scores[bad_at] = height / 2 + 50; /* below the new maximum, or 30 to 50 above it */
             memcpy(s, scores, SIZE * sizeof *s);
-            kernels->softmax_tile(KEPT_ROWS, COLS, s, COLS, true, o.maximum, o.sum, o.rescale);
+            assert_true(kernels->softmax_tile(KEPT_ROWS, COLS, s, COLS, true, o.maximum, o.sum, o.rescale) == 0);
             assert_true(o.maximum[bad_row] == (real)fmaxl(height, height / 2 + 50));
         }
         free(scores);
         free(s);
         free(t);
+        free(row);
         online_end(&o);
-        online_end(&wanted);
+        online_end(&calm);
         online_end(&before);
     }
 }
 
-/* Rows without a maximum get one, whatever `keep` says, and so do the rows beside them. */
+/* Rows without a maximum get one, whatever `keep` says; the rows beside them keep theirs. */
 static void test_tile_nothing_to_keep(void **state) {
     const REAL(attn_kernels) *kernels = kernels_under_test(state);
     enum { COLS = 19 };
-    online o = settled_rows(kernels, COLS), wanted = settled_rows(kernels, COLS);
+    online o = settled_rows(kernels, COLS), kept = settled_rows(kernels, COLS), moved = settled_rows(kernels, COLS);
     for (int64_t i = 0; i < KEPT_ROWS; i += 7) {
-        o.maximum[i] = wanted.maximum[i] = -real_infinity;
-        o.sum[i] = wanted.sum[i] = 0;
+        o.maximum[i] = moved.maximum[i] = -real_infinity;
+        o.sum[i] = moved.sum[i] = 0;
     }
-    real *s = tile_of_scores(KEPT_ROWS, COLS, COLS, 9, 1, 60), *t = copied(s, KEPT_ROWS * COLS);
-    int64_t done = kernels->softmax_tile(KEPT_ROWS, COLS, s, COLS, true, o.maximum, o.sum, o.rescale);
-    kernels->softmax_tile(KEPT_ROWS, COLS, t, COLS, false, wanted.maximum, wanted.sum, wanted.rescale);
-    assert_true(done > 0 && same_bits(o.maximum, wanted.maximum, done) && same_bits(s, t, done * COLS));
-    assert_true(same_bits(o.sum, wanted.sum, done) && same_bits(o.rescale, wanted.rescale, done));
+    real *s = tile_of_scores(KEPT_ROWS, COLS, COLS, 9, 1, 5), *t = copied(s, KEPT_ROWS * COLS);
+    real *u = copied(s, KEPT_ROWS * COLS);
+    assert_true(kernels->softmax_tile(KEPT_ROWS, COLS, s, COLS, true, o.maximum, o.sum, o.rescale) == 0);
+    assert_true(kernels->softmax_tile(KEPT_ROWS, COLS, t, COLS, true, kept.maximum, kept.sum, kept.rescale) == 0);
+    kernels->softmax_tile(KEPT_ROWS, COLS, u, COLS, false, moved.maximum, moved.sum, moved.rescale);
+    for (int64_t i = 0; i < KEPT_ROWS; i++) {
+        const online *wanted = i % 7 == 0 ? &moved : &kept;
+        assert_true(same_bits(o.maximum + i, wanted->maximum + i, 1) && same_bits(o.sum + i, wanted->sum + i, 1));
+        assert_true(o.rescale[i] == 1 && same_bits(s + i * COLS, (i % 7 == 0 ? u : t) + i * COLS, COLS));
+    }
     free(s);
     free(t);
+    free(u);
     online_end(&o);
-    online_end(&wanted);
+    online_end(&kept);
+    online_end(&moved);
 }
 
 /* The weight alone, of what a kept maximum of 0 leaves of the score: 1.3 ulp, and 2.8e-9 |x| in float. */
@@ -451,9 +459,9 @@ static void test_weight_error(void **state) {
         real x[COLS], s[COLS], maximum = 0, sum = 1, rescale = 1;
         for (int j = 0; j < COLS; j++) {
             double u = (repeat + REPEATS * (double)j) / (REPEATS * COLS);
-            s[j] = x[j] = (real)(repeat % 2 ? lowest * u : lowest * u * u * u + 5);
+            s[j] = x[j] = (real)(repeat % 2 ? lowest * u : lowest * u * u * u + 3);
         }
-        assert_true(kernels->softmax_tile(1, COLS, s, COLS, true, &maximum, &sum, &rescale) == 1);
+        assert_true(kernels->softmax_tile(1, COLS, s, COLS, true, &maximum, &sum, &rescale) == 0);
         for (int j = 0; j < COLS; j++) {
             long double weight = expl(x[j]);
             int exponent;

@@ -22,6 +22,8 @@ static const char *const problems[] = {
     "h4/2q23k57d7v5,causal,br,lse,nan=v:0:0:40:2+v:0:1:56:0+k:0:0:50:3+k:0:1:51:0+q:0:3:4:6+q:0:3:5:0",
     "h4/2q23k57d7v5,causal,lse,inf=v:0:0:20:2+v:0:1:15:0,nan=v:0:0:22:2",
     "h2q5k600d7v5,causal,off=297,lse,nan=v:0:0:300:1+v:0:0:310:2+v:0:1:500:3+k:0:1:299:2+k:0:1:599:0",
+    /* a key that some rows of a tile see and others do not, late in a tile that is not the first, of 256 or 512 keys */
+    "q900k1100d7v5,causal,off=-20,lse,nan=k:0:0:760:0+v:0:0:758:2",
     "q300k1100d7v5,causal,off=500,lse,nan=v:0:0:520:0+v:0:0:511:1+v:0:0:790:2+v:0:0:799:3+v:0:0:1050:4+k:0:0:795:0",
     "q300k1100d7v5,causal,off=-20,lse,nan=v:0:0:0:0+v:0:0:5:1+v:0:0:255:2+k:0:0:277:0+k:0:0:279:3+q:0:0:270:0",
     "q40k90d7v5,layout=blhd,causal,nan=v:0:0:20:2+v:0:0:60:1+k:0:0:35:0",
