@@ -14,26 +14,26 @@
  * MANY_SCORES: 2-core Xeon (Emerald Rapids), the same day, the table after that. CHUNKED_QUERIES to KEYS_PER_QUERY: 2-core EPYC
  * (Zen 4), the same day, "Tiles whose keys are in chunks". The others are reasoned, not measured. */
 enum {
-    TINY = 320,              /* queries x keys x head size, up to which the plain loops are ahead of everything */
-    FEW_QUERIES = 8,         /* up to here own loops wait for K and V as a product would */
-    FEW_KEYS = 32,           /* up to 32 x 32 scores the calls cost more than the products */
-    FEW_SCORES = 8192,       /* of a chunk of keys, all heads of the group together, */
-    FEW_ELEMENTS = 262144,   /* and of its K: some 70 microseconds from memory, and little is left to merge */
-    FEW_CHUNK = 256,         /* keys, the least and the unit */
-    MANY_ROWS = 32,          /* of a key head with few queries: from here on Q is transposed */
-    MANY_KEYS = 64,          /* which takes as long as the scores of some keys, */
-    MANY_SCORES = 16384,     /* so that their chunks are longer */
-    NAIVE_BLOCK_ROWS = 64,   /* without tiles a block only shares out the work */
-    LEAST_FLOPS = 1000000,   /* for a thread: some 20 microseconds, a few times what starting it costs */
-    BLOCKS_PER_THREAD = 8,   /* so that no thread waits long for the last one */
-    CHUNKED_QUERIES = 1024,  /* with tiles: up to here keys are in chunks */
-    TILES_CHUNK = 1024,      /* keys of them, the least, */
-    KEYS_PER_QUERY = 4,      /* and the least for each query, so that merging takes less than a hundredth */
-    MOST_CHUNKS = 16,        /* of a row, */
-    MOST_CHUNK_ROWS = 4096,  /* and of all rows together: their outputs are kept until all are done */
-    CHUNKS_PER_THREAD = 4,   /* pieces of work that are alike need not be as many */
-    THREAD_BYTES = 2 << 20,  /* the workspace of a thread, of which chunks take what is left */
-    TILE_BYTES = 512 * 1024, /* by scores, K and V of a tile and the like, */
+    TINY = 320,               /* queries x keys x head size, up to which the plain loops are ahead of everything */
+    FEW_QUERIES = 8,          /* up to here own loops wait for K and V as a product would */
+    FEW_KEYS = 32,            /* up to 32 x 32 scores the calls cost more than the products */
+    FEW_SCORES = 8192,        /* of a chunk of keys, all heads of the group together, */
+    FEW_ELEMENTS = 262144,    /* and of its K: some 70 microseconds from memory, and little is left to merge */
+    FEW_CHUNK = 256,          /* keys, the least and the unit */
+    MANY_ROWS = 32,           /* of a key head with few queries: from here on Q is transposed */
+    MANY_KEYS = 64,           /* which takes as long as the scores of some keys, */
+    MANY_SCORES = 16384,      /* so that their chunks are longer */
+    NAIVE_BLOCK_ROWS = 64,    /* without tiles a block only shares out the work */
+    LEAST_FLOPS = 1000000,    /* for a thread: some 20 microseconds, a few times what starting it costs */
+    BLOCKS_PER_THREAD = 8,    /* so that no thread waits long for the last one */
+    CHUNKED_QUERIES = 1024,   /* with tiles: up to here keys are in chunks */
+    TILES_CHUNK = 1024,       /* keys of them, the least, */
+    KEYS_PER_QUERY = 4,       /* and the least for each query, so that merging takes less than a hundredth */
+    MOST_CHUNKS = 16,         /* of a row, */
+    MOST_CHUNK_ROWS = 4096,   /* and of all rows together: their outputs are kept until all are done */
+    CHUNKS_PER_THREAD = 4,    /* pieces of work that are alike need not be as many */
+    THREAD_BYTES = 2 << 20,   /* the workspace of a thread, of which chunks take what is left */
+    OTHER_BYTES = 384 * 1024, /* by scores, K and V of a tile, maxima, sums and the like */
 };
 
 static int64_t group_of(const attn_problem *problem) {
@@ -143,10 +143,11 @@ static int64_t chunks_of_tiles(const attn_plan *plan, int64_t q_len) {
 /* What shared chunks may take for each thread. */
 static int64_t room_for_chunks(const attn_plan *plan) {
     const attn_problem *p = &plan->problem;
-    /* output of a block, the same beside it and Q; values without NaN and Inf */
+    /* output of a block, the same beside it and Q; values without NaN and Inf; a tile of scores */
     int64_t rows = attn_mul_saturated(3 * most_rows(plan, p->q_len), attn_larger(p->head_dim, p->v_dim));
-    int64_t elements = attn_add_saturated(rows, attn_mul_saturated(ATTN_FEW_CLEAN_KEYS, p->v_dim));
-    int64_t others = attn_add_saturated(attn_mul_saturated(elements, bytes_of_real(plan)), TILE_BYTES);
+    int64_t clean = attn_mul_saturated(attn_larger(plan->shape.keys, ATTN_FEW_CLEAN_KEYS), p->v_dim);
+    int64_t elements = attn_add_saturated(attn_add_saturated(rows, clean), plan->shape.rows * plan->shape.keys);
+    int64_t others = attn_add_saturated(attn_mul_saturated(elements, bytes_of_real(plan)), OTHER_BYTES);
     return attn_larger(THREAD_BYTES - others, 0);
 }
 
