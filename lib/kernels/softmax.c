@@ -154,8 +154,9 @@ INLINE int64_t tile_of_rows(int rows, int64_t cols, real *s, int64_t ld, bool ke
     if (keep) {
         vec weights = __builtin_convertvector(new, vec);
         vec_truth lost = kept & ~((weights >= 0) & (weights <= MOST_KEPT)); /* NaN is lost */
-        for (int r = 0; r < rows && vec_any(lost); r++)
-            lost_rows += lost[r] != 0;
+        if (vec_any(lost))
+            for (int r = 0; r < rows; r++)
+                lost_rows += lost[r] != 0;
         sum = vec_select(lost, old_sum, sum);
         factor = vec_select(lost, -one, factor);
     }

@@ -139,8 +139,12 @@ static void prepare_queries(const attn_call *call, const attn_task *task, const 
     }
 }
 
-/* Where the block finds these keys and their values: in the caller's arrays, or packed for products without packing. */
-static void find_keys(const attn_call *call, const attn_task *task, const attn_query_block *block, key_tile *tile) {
+/* Where the block finds these keys and their values: in the caller's arrays, or packed for products without packing. Once for
+ * all rows and heads of the block, and never where a mask hides these keys from all of them. */
+static void prepare_keys(const attn_call *call, const attn_task *task, const attn_query_block *block, key_tile *tile) {
+    if (tile->prepared)
+        return;
+    tile->prepared = true;
     const attn_problem *p = &call->plan->problem;
     attn_head arrays = attn_head_at(call, task, block->head0);
     tile->k = arrays.k != NULL ? arrays.k + tile->begin * arrays.k_row : NULL;
@@ -161,14 +165,6 @@ static void find_keys(const attn_call *call, const attn_task *task, const attn_q
         tile->v = block->packed_values;
         tile->v_row = p->v_dim;
     }
-}
-
-/* Once for all rows and heads of the block, and never where a mask hides these keys from all of them. */
-static void prepare_keys(const attn_call *call, const attn_task *task, const attn_query_block *block, key_tile *tile) {
-    if (tile->prepared)
-        return;
-    find_keys(call, task, block, tile);
-    tile->prepared = true;
 }
 
 /* s = scale Q K^T, of keys that were transposed for it or of those in the caller's array. state: the block's number of the

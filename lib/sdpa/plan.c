@@ -86,8 +86,8 @@ static int64_t most_few_chunks(const attn_plan *plan) {
 }
 
 attn_share attn_share_of(const attn_plan *plan, const attn_member *member) {
-    if (plan->tiny)
-        return plan->tiny_share;
+    if (plan->longest_share.tiny)
+        return plan->longest_share;
     attn_share share = {
         .few_queries = member->q_len <= FEW_QUERIES || (member->q_len <= FEW_KEYS && member->kv_len <= FEW_KEYS),
         .heads = plan->block_heads,
@@ -349,8 +349,7 @@ attn_status attn_plan_prepare(attn_plan *plan, const attn_context *context, cons
     choose_blocks(plan);
     if (plan->engine == ATTN_ENGINE_FUSED) {
         attn_member longest = attn_member_of(p, 0, &(attn_lengths){0});
-        plan->tiny_share = attn_share_of(plan, &longest);
-        plan->tiny = plan->tiny_share.tiny;
+        plan->longest_share = attn_share_of(plan, &longest);
     }
     if (plan->tasks == INT64_MAX)
         return attn_fail(ATTN_ERR_OVERFLOW, "batch, heads and lengths make more than 2^63 blocks of work");
@@ -419,8 +418,7 @@ attn_status attn_check_workspace(const attn_ledger *ledger, const void *workspac
 
 static void describe_fused(const attn_plan *plan, attn_text *out) {
     const attn_problem *p = &plan->problem;
-    attn_member longest = attn_member_of(p, 0, &(attn_lengths){0});
-    attn_share share = attn_share_of(plan, &longest);
+    attn_share share = plan->longest_share;
     if (share.tiny) {
         attn_add_text(out, "path: plain loops (q_len x kv_len x head size at most %d)\n", TINY);
         return; /* they know neither tiles nor blocks */

@@ -122,19 +122,18 @@ struct attn_plan {
     bool edited; /* scores are changed between product and softmax: softcap, bias, ALiBi or mask */
     attn_ledger ledger;
     attn_pieces pieces;
-    int workers;             /* threads that the plan uses, 0 when there is nothing to do */
-    attn_tile_shape shape;   /* fused */
-    bool tiny;               /* fused: the longest members are tiny, and so are all others */
-    attn_share tiny_share;   /* then theirs, since finding it takes a tenth of their time */
-    bool queries_packed;     /* fused: rows of Q are apart, and a block makes them dense */
-    int64_t block_rows;      /* queries of a head in a piece of work */
-    int64_t block_heads;     /* fused: query heads in a piece of work, that read K and V together */
-    int64_t blocks_per_head; /* of one key head at full length */
-    int64_t whole_blocks;    /* the first blocks, each of which is one piece of work, */
-    int64_t shared_blocks;   /* and the last ones, whose keys are shared out: */
-    int64_t chunks;          /* each in so many pieces, */
-    int64_t shared_rows;     /* with room for so many rows, those of all its chunks together */
-    int64_t tasks;           /* pieces of work */
+    int workers;              /* threads that the plan uses, 0 when there is nothing to do */
+    attn_tile_shape shape;    /* fused */
+    attn_share longest_share; /* fused: of members at full length; where it is tiny of all, found once */
+    bool queries_packed;      /* fused: rows of Q are apart, and a block makes them dense */
+    int64_t block_rows;       /* queries of a head in a piece of work */
+    int64_t block_heads;      /* fused: query heads in a piece of work, that read K and V together */
+    int64_t blocks_per_head;  /* of one key head at full length */
+    int64_t whole_blocks;     /* the first blocks, each of which is one piece of work, */
+    int64_t shared_blocks;    /* and the last ones, whose keys are shared out: */
+    int64_t chunks;           /* each in so many pieces, */
+    int64_t shared_rows;      /* with room for so many rows, those of all its chunks together */
+    int64_t tasks;            /* pieces of work */
 };
 
 /* Checks everything and decides everything; the plan is then complete. */
