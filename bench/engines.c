@@ -29,9 +29,19 @@ static const engine_facts facts[ENGINE_COUNT] = {
     [ENGINE_AUTO] = {"auto", "chosen by the library", "what the library chooses", ATTN_ENGINE_AUTO, false},
 };
 
-bool engine_own_products(void) {
+static attn_blas_info blas_info(void) {
     attn_blas_info blas = {.struct_size = sizeof blas};
-    return attn_blas_get_info(&blas) == ATTN_OK && blas.advice[0] != 0;
+    if (attn_blas_get_info(&blas) != ATTN_OK)
+        return (attn_blas_info){.advice = ""};
+    return blas;
+}
+
+bool engine_own_products(void) {
+    return blas_info().own_products != 0;
+}
+
+bool engine_own_panels(void) {
+    return blas_info().advice[0] != 0;
 }
 
 const char *engine_name(engine_id id) {

@@ -22,9 +22,11 @@ typedef enum engine_id { ENGINE_NAIVE, ENGINE_CACHE, ENGINE_BLAS, ENGINE_FUSED, 
 #define ENGINES_DEFAULT                                                                                                \
     (ENGINE_BIT(ENGINE_NAIVE) | ENGINE_BIT(ENGINE_CACHE) | ENGINE_BIT(ENGINE_BLAS) | ENGINE_BIT(ENGINE_FUSED))
 
-/* True where the library multiplies tiles and panels of weights itself, since BLAS falls short of this CPU: fused is not
- * "BLAS" then in title, meaning and summary. */
+/* True where the library multiplies tiles itself: fused is not "BLAS" then in title, meaning and summary. */
 bool engine_own_products(void);
+
+/* True where it multiplies panels of weights itself too, since BLAS falls short of this CPU. */
+bool engine_own_panels(void);
 
 const char *engine_name(engine_id id);
 const char *engine_title(engine_id id); /* in bars, pictures and their legends */

@@ -396,13 +396,13 @@ void report_summary(const result_list *list, FILE *out) {
     const bench_result *naive = result_of_engine(list, fused, "naive"), *blas = result_of_engine(list, fused, "blas");
     const bench_result *cache = result_of_engine(list, fused, "cache"), *top = largest_speed_up(list);
     const char *mark = result_is_doubtful(fused) ? "?" : "";
-    bool own = engine_own_products();
+    bool own_panels = engine_own_panels();
     char a[FIGURE_SIZE], b[MARKED_SIZE], c[MARKED_SIZE], d[FIGURE_SIZE], threads[24];
     fprintf(out,
             "\nAt d_model %lld, length %lld (%s, %s) the chain %s runs %s times as fast as the textbook "
             "loops\n(%s against %s GFLOP/s), the fused engine %s times",
             (long long)fused->d_model, (long long)fused->len, dtype_word(fused->dtype),
-            threads_word(fused->threads, threads), own ? "with engine blas" : "through BLAS",
+            threads_word(fused->threads, threads), own_panels ? "with engine blas" : "through BLAS",
             speed_up_figures(list, blas, a), gflops_figures(blas, b), gflops_figures(naive, c),
             speed_up_figures(list, fused, d));
     if (fused->workspace_bytes > 0 && blas->workspace_bytes > fused->workspace_bytes)
@@ -414,10 +414,13 @@ void report_summary(const result_list *list, FILE *out) {
     if (cache)
         fprintf(out, "; cache-ordered loops alone give %s times", speed_up_figures(list, cache, a));
     fprintf(out, ".\n");
-    if (own)
+    if (own_panels)
         fprintf(out,
                 "Tiles of fused and panels of weights are multiplied by the library's own kernel: BLAS falls short of "
                 "this CPU.\n");
+    else if (engine_own_products())
+        fprintf(out, "Tiles of fused are multiplied by the library's own kernel: this BLAS core packs whatever it "
+                     "multiplies.\n");
     print_doubts((const bench_result *const[]){naive, cache, blas, fused}, 4, out);
     if (top)
         fprintf(out, "The largest gain that is to be trusted is %s times: %s at d_model %lld, length %lld (%s).\n",

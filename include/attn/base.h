@@ -156,6 +156,9 @@ typedef struct attn_blas_info {
      * than itself, or when the library is none of those named above, and what would help; "" when there is nothing to
      * say. fused and the layer then multiply most themselves: docs/guide.md */
     const char *advice;
+    /* 1 when the small products of this process, tiles of engine fused above all, are done by a kernel of libattn: while
+     * there is an advice, and beside cores that pack whatever they multiply, as "Haswell" and "Zen" do; else 0 */
+    int own_products;
 } attn_blas_info;
 
 /* Fills struct_size bytes of info (since 0.1). Errors: ATTN_ERR_NULL, ATTN_ERR_STRUCT_SIZE. */

@@ -96,9 +96,11 @@ bool attn_blas_core_is(const char *name);
 /* True for an OpenBLAS that holds several cores and chooses one when it is loaded. */
 bool attn_blas_chooses_core(void);
 
-/* True when that core leaves vectors unused that the kernels in use have (core.c): small products have a kernel of our own
- * then. */
+/* True when that core leaves vectors unused that the kernels in use have (core.c). */
 bool attn_blas_falls_short(void);
+
+/* True when attn_multiply() has a kernel of our own: where the core falls short, and where it packs even a tile. */
+bool attn_own_products(void);
 
 /* A sentence on what to do about it; "" where there is nothing to say. */
 const char *attn_blas_advice(void);

@@ -197,6 +197,7 @@ attn_status attn_blas_get_info(attn_blas_info *info) {
         .flavour = flavour_name(found.flavour),
         .integer_bits = found.integer_bits,
         .advice = attn_blas_advice(),
+        .own_products = attn_own_products(),
     };
     memcpy(info, &filled, info->struct_size);
     return ATTN_OK;

@@ -64,7 +64,8 @@ typedef struct REAL(attn_kernels) {
                                int64_t ld, real *const *y);
 
     /* y[i][j] = alpha sum_c x[i][c] w[c][j], or that much more with `add`: rows x cols results over c < k, each in
-     * ascending c in `real`, in sums of up to 128 terms, so that its bits depend on its own row and column alone. y is not read without `add`. */
+     * ascending c in `real`, in sums of up to 256 terms (AVX-512 128), so that its bits depend on its own row and column
+     * alone. y is not read without `add`. */
     void (*multiply)(int64_t rows, int64_t cols, int64_t k, real alpha, const real *x, int64_t ldx, const real *w,
                      int64_t ldw, bool add, real *y, int64_t ldy);
 

@@ -1,4 +1,5 @@
-/* Kernel multiply: products of tiles whose w fits the cache, for BLAS libraries that leave vectors of this CPU unused.
+/* Kernel multiply: products of tiles whose w fits the cache, for BLAS cores that leave vectors of this CPU unused or pack even
+ * a tile.
  *
  * A block of results stays in registers over its terms, each result in sums of ascending terms, so that its bits depend on
  * its own row and column alone. Columns of a block outermost: its part of w stays in the first-level cache for all rows.
@@ -17,8 +18,12 @@
 #define MOST_ROWS 12
 #define ROWS_OF(vecs) (MOST_SUMS / (vecs) < MOST_ROWS ? MOST_SUMS / (vecs) : MOST_ROWS)
 
-/* Terms of a sum: longer ones are added up from such, which is more exact. */
+/* Terms of a sum, whose part of w stays in the first-level cache: longer ones are added up from such, which is more exact. */
+#ifdef ATTN_KERNEL_ISA_AVX512
 #define MOST_TERMS 128
+#else
+#define MOST_TERMS 256
+#endif
 
 /* Rows that one address serves, with the row stride and twice it: more would not fit the integer registers. */
 #define ADDRESS_ROWS 3
@@ -36,12 +41,15 @@ typedef struct column_product {
 /* The sums of rows x vecs results to row i and below. All arguments but p, i and sum are constants at every call. */
 INLINE void store_block(int rows, int vecs, bool ragged, bool add, const column_product *p, int64_t i,
                         vec (*sum)[BLOCK_VECS]) {
+    real *row = p->y + i * p->ldy;
+    const int64_t ldy = p->ldy;
+    const vec alpha = vec_all(p->alpha);
 #pragma GCC unroll 12
-    for (int r = 0; r < rows; r++)
+    for (int r = 0; r < rows; r++, row += ldy)
 #pragma GCC unroll 4
         for (int v = 0; v < vecs; v++) {
-            real *y = p->y + (i + r) * p->ldy + v * LANES;
-            vec result = p->alpha * sum[r][v];
+            real *y = row + v * LANES;
+            vec result = alpha * sum[r][v];
             if (ragged && v == vecs - 1)
                 vec_store_part(y, p->part, add ? vec_load_part(y, p->part, 0) + result : result);
             else

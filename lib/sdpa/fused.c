@@ -154,10 +154,10 @@ static void prepare_keys(const attn_call *call, const attn_task *task, const att
     if (!call->plan->shape.packed)
         return;
     if (call->scale != 0) {
-        call->kernels->transpose(tile->end - tile->begin, p->head_dim, tile->k, tile->k_row, block->packed_keys,
-                                 call->plan->shape.keys);
+        int64_t row = call->plan->shape.keys + call->plan->shape.keys_gap;
+        call->kernels->transpose(tile->end - tile->begin, p->head_dim, tile->k, tile->k_row, block->packed_keys, row);
         tile->k = block->packed_keys;
-        tile->k_row = call->plan->shape.keys;
+        tile->k_row = row;
         tile->transposed = true;
     }
     if (tile->v_row != p->v_dim && p->v_dim > 0) {

@@ -143,10 +143,12 @@ static int64_t chunks_of_tiles(const attn_plan *plan, int64_t q_len) {
 /* What shared chunks may take for each thread. */
 static int64_t room_for_chunks(const attn_plan *plan) {
     const attn_problem *p = &plan->problem;
-    /* output of a block, the same beside it and Q; values without NaN and Inf; a tile of scores */
+    /* output of a block, the same beside it and Q; values without NaN and Inf; a tile of scores; gaps in K transposed */
     int64_t rows = attn_mul_saturated(3 * most_rows(plan, p->q_len), attn_larger(p->head_dim, p->v_dim));
     int64_t clean = attn_mul_saturated(attn_larger(plan->shape.keys, ATTN_FEW_CLEAN_KEYS), p->v_dim);
+    int64_t gaps = attn_mul_saturated(plan->shape.keys_gap, p->head_dim);
     int64_t elements = attn_add_saturated(attn_add_saturated(rows, clean), plan->shape.rows * plan->shape.keys);
+    elements = attn_add_saturated(elements, gaps);
     int64_t others = attn_add_saturated(attn_mul_saturated(elements, bytes_of_real(plan)), OTHER_BYTES);
     return attn_larger(THREAD_BYTES - others, 0);
 }
@@ -256,8 +258,9 @@ static void book_fused(attn_plan *plan, int64_t real_bytes) {
     plan->pieces.packed_queries =
         attn_ledger_book(ledger, "queries of a block, dense",
                          plan->queries_packed ? attn_mul_saturated(rows, p->head_dim) : 0, real_bytes, plan->workers);
-    plan->pieces.packed_keys = attn_ledger_book(ledger, "keys of a tile, transposed",
-                                                attn_mul_saturated(packed, p->head_dim), real_bytes, plan->workers);
+    plan->pieces.packed_keys =
+        attn_ledger_book(ledger, "keys of a tile, transposed",
+                         attn_mul_saturated(packed + shape->keys_gap, p->head_dim), real_bytes, plan->workers);
     plan->pieces.packed_values = attn_ledger_book(ledger, "values of a tile, dense",
                                                   attn_mul_saturated(packed, p->v_dim), real_bytes, plan->workers);
     int64_t many = many_rows(plan, attn_smaller(p->q_len, FEW_QUERIES), p->kv_len) ? few_rows : 0;

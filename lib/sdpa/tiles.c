@@ -7,8 +7,8 @@
 /* OpenBLAS multiplies small matrices without packing them on AVX-512 cores (its pull request 3335): up to a million
  * multiply-adds, and B not transposed. Such tiles run at 190 GFLOP/s on a 2-core Xeon (Sapphire Rapids, core SkylakeX) and
  * at 115 of a peak of 118 on a 2-core EPYC (Zen 4, core Cooperlake); larger or transposed ones at 100 to 140 and 95 to 100:
- * OpenBLAS 0.3.21, 2026-11-30, the tile tables of LADDER.md. Other cores pack whatever they are given and want large
- * tiles: 2-core Zen 3, core Zen, the same day. */
+ * OpenBLAS 0.3.21, 2026-11-30, the tile tables of LADDER.md. Other cores pack whatever they are given: where no kernel of
+ * our own takes their place (blas/core.c), they want large tiles (2-core Zen 3, core Zen, the same day). */
 enum {
     MOST_MULTIPLICATIONS = 1000000, /* of an unpacked product */
     ROWS_UNIT = 16,                 /* softmax_tile takes as many floats at a time on these cores */
@@ -25,19 +25,23 @@ enum {
 typedef struct small_products {
     const char *core;
     int64_t value_bytes, keys;
+    int64_t keys_gap; /* as of attn_tile_shape */
     bool of_any_size; /* of more than MOST_MULTIPLICATIONS too */
     const char *reason;
 } small_products;
 
 #define UNPACKED "small products, which this BLAS core does without packing"
 static const small_products cores[] = {
-    {"SkylakeX", 32 * 1024, 128, false, UNPACKED},
-    {"SapphireRapids", 32 * 1024, 128, false, UNPACKED},
-    {"Cooperlake", 64 * 1024, 256, false, UNPACKED},
+    {"SkylakeX", 32 * 1024, 128, 0, false, UNPACKED},
+    {"SapphireRapids", 32 * 1024, 128, 0, false, UNPACKED},
+    {"Cooperlake", 64 * 1024, 256, 0, false, UNPACKED},
 };
 
-/* Kernel `multiply`, where the BLAS core falls short. */
-static const small_products own_kernel = {"", 64 * 1024, 256, true, "small products, by the library's own kernel"};
+/* Kernel `multiply`. It reads a few columns of K at a time, which at a distance of 1 KiB would share a sixteenth of the
+ * first-level cache: 0.82 of the multiply-add peak without the gap, 0.93 with it (2-core Zen 3, 2026-12-01). */
+static const small_products own_kernel = {
+    "", 64 * 1024, 256, KEYS_UNIT, true, "small products, by the library's own kernel",
+};
 
 /* x cut to whole units, at least one and not above most. */
 static int64_t whole(int64_t x, int64_t unit, int64_t most) {
@@ -47,7 +51,7 @@ static int64_t whole(int64_t x, int64_t unit, int64_t most) {
 
 /* NULL for a core that packs everything. */
 static const small_products *find_small_products(void) {
-    if (attn_blas_falls_short())
+    if (attn_own_products())
         return &own_kernel;
     for (size_t i = 0; i < sizeof cores / sizeof *cores; i++)
         if (attn_blas_core_is(cores[i].core))
@@ -77,6 +81,7 @@ attn_tile_shape attn_shape_tiles(int64_t head_dim, int64_t v_dim, attn_dtype dty
     return (attn_tile_shape){
         .rows = rows,
         .keys = keys,
+        .keys_gap = small->keys_gap,
         .short_rows = ROWS_UNIT, /* more steps, between which the next head comes from memory: 0.96 of the time */
         .strip = ROWS_UNIT,
         .block_rows = whole(PACKED_BLOCK_BYTES / row_bytes, rows, INT64_MAX),

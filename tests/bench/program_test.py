@@ -229,11 +229,11 @@ class ProgramTest(unittest.TestCase):
         self.assertNotEqual(sums[0], 0)
         self.assertLess(max(sums) - min(sums), 0.01)
 
-    def prescott(self, isa):
-        """The environment of a BLAS core that leaves vectors unused; skips where there is none, or no such instruction set."""
-        environment = {"OPENBLAS_CORETYPE": "Prescott", "ATTN_MAX_ISA": isa}
+    def core(self, isa, core="Prescott"):
+        """The environment of a BLAS core, by default one that leaves vectors unused; skips where there is none, or no such instruction set."""
+        environment = {"OPENBLAS_CORETYPE": core, "ATTN_MAX_ISA": isa}
         version = run("version", **environment).stdout
-        if not re.search(rf", {isa}, OpenBLAS \S+ Prescott ", version):
+        if not re.search(rf", {isa}, OpenBLAS \S+ {core} ", version):
             self.skipTest(f"no {isa} here, or no OpenBLAS with a choice of cores: {version}")
         return environment
 
@@ -243,7 +243,7 @@ class ProgramTest(unittest.TestCase):
         commands = (["sdpa", "h2q64d16", "--engine", "blas"], ["layer", "d8h2", "q4"],
                     ["sweep", "--d-model", "64", "--len", "64", "--engine", "blas", "--dtype", "f32", "--budget", "1"])
         for isa, wanted in (("avx2", advice), ("generic", None)):
-            environment = self.prescott(isa)
+            environment = self.core(isa)
             for command in commands:
                 with self.subTest(command=command, isa=isa), tempfile.TemporaryDirectory() as folder:
                     file = os.path.join(folder, "results.json")
@@ -263,9 +263,12 @@ class ProgramTest(unittest.TestCase):
     def test_words_follow_who_multiplies(self):
         own = ("own kernel, fused tiles", "multiplied by the library's own kernel", "the chain with engine blas runs ")
         cblas = ("BLAS, fused tiles", "multiplied by CBLAS", "the chain through BLAS runs ")
-        for isa, wanted, others in (("avx2", own, cblas), ("generic", cblas, own)):
-            environment = self.prescott(isa)
-            with self.subTest(isa=isa), tempfile.TemporaryDirectory() as folder:
+        both = (*own[:2], cblas[2])
+        short, packs = "BLAS falls short of this CPU", "this BLAS core packs whatever it multiplies"
+        for core, isa, wanted, others, why in (("Prescott", "avx2", own, cblas, short), ("Prescott", "generic", cblas, own, None),
+                                               ("Haswell", "avx2", both, (*cblas[:2], own[2]), packs)):
+            environment = self.core(isa, core)
+            with self.subTest(core=core, isa=isa), tempfile.TemporaryDirectory() as folder:
                 done = run("sweep", "--d-model", "64", "--len", "64", "--engine", "naive,blas,fused", "--dtype", "f32",
                            "--budget", "1", "--report", folder, **environment)
                 self.assert_ends(done, 0)
@@ -279,16 +282,18 @@ class ProgramTest(unittest.TestCase):
                     for right, wrong in pairs:
                         self.assertIn(right, texts[name], name)
                         self.assertNotIn(wrong, texts[name], name)
-                self.assertEqual("BLAS falls short of this CPU" in done.stdout, wanted is own)
+                for reason in (short, packs):
+                    self.assertEqual(reason in done.stdout, reason == why)
 
     def test_explain_says_who_multiplies(self):
         own = "products by the library's own kernel\n"
-        for isa, tiles, panels in (("avx2", own, "weights packed in panels for small " + own),
-                                   ("generic", "CBLAS products\n", "in blocks, CBLAS products\n")):
-            environment = self.prescott(isa)
+        for core, isa, tiles, panels in (("Prescott", "avx2", own, "weights packed in panels for small " + own),
+                                         ("Haswell", "avx2", own, "in blocks, CBLAS products\n"),
+                                         ("Prescott", "generic", "CBLAS products\n", "in blocks, CBLAS products\n")):
+            environment = self.core(isa, core)
             text = run("explain", "q64d16", **environment).stdout
             self.assertIn("\npath: tiles (q_len above 8), " + tiles, text)
-            self.assertEqual("\nadvice: OpenBLAS computes with core Prescott, " in text, isa == "avx2")
+            self.assertEqual("\nadvice: OpenBLAS computes with core Prescott, " in text, (core, isa) == ("Prescott", "avx2"))
             done = run("explain", "layer", "d128h4", "q97", **environment)
             self.assert_ends(done, 0)
             self.assertEqual(done.stdout.count("97 rows of a member, 128 inputs, 128 columns, " + panels), 4, done.stdout)
