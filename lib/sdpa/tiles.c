@@ -13,6 +13,7 @@ enum {
     MOST_MULTIPLICATIONS = 1000000, /* of an unpacked product */
     ROWS_UNIT = 16,                 /* softmax_tile takes as many floats at a time on these cores */
     PACKED_ROWS = 96,
+    OWN_ROWS = 48,
     KEYS_UNIT = 16,                  /* whole vectors */
     PACKED_BLOCK_BYTES = 384 * 1024, /* output of a block: with as much of Q within L2, and transposing K takes 1 % */
     LARGE_ROWS = 256,
@@ -40,7 +41,7 @@ static const small_products cores[] = {
 /* Kernel `multiply`. It reads a few columns of K at a time, which at a distance of 1 KiB would share a sixteenth of the
  * first-level cache: 0.82 of the multiply-add peak without the gap, 0.93 with it (2-core Zen 3, 2026-12-01). */
 static const small_products own_kernel = {
-    "", 64 * 1024, 256, KEYS_UNIT, true, "small products, by the library's own kernel",
+    "", 128 * 1024, 256, KEYS_UNIT, true, "small products, by the library's own kernel",
 };
 
 /* x cut to whole units, at least one and not above most. */
@@ -77,7 +78,7 @@ attn_tile_shape attn_shape_tiles(int64_t head_dim, int64_t v_dim, attn_dtype dty
     int64_t value_bytes = dtype == ATTN_F32 ? sizeof(float) : sizeof(double);
     int64_t row_bytes = attn_mul_saturated(widest, value_bytes); /* of problems without elements too */
     int64_t keys = whole(small->value_bytes / row_bytes, KEYS_UNIT, small->keys);
-    int64_t rows = whole(room / keys, ROWS_UNIT, PACKED_ROWS);
+    int64_t rows = small->of_any_size ? OWN_ROWS : whole(room / keys, ROWS_UNIT, PACKED_ROWS);
     return (attn_tile_shape){
         .rows = rows,
         .keys = keys,
