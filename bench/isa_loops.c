@@ -46,16 +46,25 @@ static double multiply_add(int64_t rounds, double *sink) {
 }
 
 /* Vectors per step; 1024 bytes are a whole number of steps for every register size up to 64. */
-#define STREAMS 8
+#define STREAMS ((size_t)8)
 
-static double read_memory(const void *memory, size_t bytes) {
-    const vector *x = memory;
-    vector acc[STREAMS] = {{0}};
-    for (size_t n = bytes / sizeof(vector), i = 0; i + STREAMS <= n; i += STREAMS)
+/* `places` is a constant at every call. */
+static inline __attribute__((always_inline)) void read_places(const vector *x, size_t vectors, size_t places,
+                                                              vector *acc) {
+    size_t part = vectors / places;
+    for (size_t i = 0; i + STREAMS / places <= part; i += STREAMS / places)
         for (size_t s = 0; s < STREAMS; s++)
-            acc[s] += x[i + s];
+            acc[s] += x[s % places * part + i + s / places];
+}
+
+static double read_memory(const void *memory, size_t bytes, int places) {
+    vector acc[STREAMS] = {{0}};
+    if (places == 4)
+        read_places(memory, bytes / sizeof(vector), 4, acc);
+    else
+        read_places(memory, bytes / sizeof(vector), 1, acc);
     double sum = 0;
-    for (int s = 0; s < STREAMS; s++)
+    for (size_t s = 0; s < STREAMS; s++)
         for (int lane = 0; lane < LANES; lane++)
             sum += (double)acc[s][lane];
     return sum;

@@ -1,6 +1,7 @@
 /* Ceilings of this machine: each measured over several short windows, the best counts. */
 #include "peaks.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,11 +202,12 @@ double peaks_blas(const peak_rates *rates) {
 typedef struct reading {
     const isa_loops *loops;
     size_t bytes; /* of each worker */
+    int places;
 } reading;
 
 static double read_unit(const void *job, void *data) {
     const reading *r = job;
-    volatile double sum = r->loops->read(data, r->bytes);
+    volatile double sum = r->loops->read(data, r->bytes, r->places);
     (void)sum;
     return (double)r->bytes;
 }
@@ -225,13 +227,15 @@ double peaks_read(peaks *p, double bytes) {
     if (memory) {
         madvise(memory, total, MADV_HUGEPAGE);
         memset(memory, 0, total);
-        reading r = {list[usable_loops(list) - 1][0], part};
+        reading r = {list[usable_loops(list) - 1][0], part, 1};
         c->unit = read_unit;
         c->windows = total < (size_t)64 << 20 ? WINDOWS : WINDOWS_LARGE;
         c->job = &r;
         for (int t = 0; t < threads; t++)
             c->data[t] = memory + (size_t)t * part;
         p->read_rate[exponent] = best_rate(c, threads);
+        r.places = 4; /* faster where the processor fetches ahead within a page only */
+        p->read_rate[exponent] = fmax(p->read_rate[exponent], best_rate(c, threads));
     }
     free(memory);
     free(c);

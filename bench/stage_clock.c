@@ -106,17 +106,17 @@ static int64_t clocked_softmax_tile(int64_t rows, int64_t cols, real *s, int64_t
 }
 
 /* The products of few queries. */
-static void clocked_product_transposed(int64_t rows, int64_t cols, int64_t k, real scale, const real *const *x,
-                                       const real *w, int64_t ld, real *const *y) {
+static void clocked_product_transposed(int64_t rows, int64_t cols, int64_t k, bool apart, real scale,
+                                       const real *const *x, const real *w, int64_t ld, real *const *y) {
     double start = timing_now();
-    real_kernels()->product_transposed(rows, cols, k, scale, x, w, ld, y);
+    real_kernels()->product_transposed(rows, cols, k, apart, scale, x, w, ld, y);
     add_time(STAGE_SCORES, start);
 }
 
-static void clocked_add_product(int64_t rows, int64_t cols, int64_t k, const real *const *x, const real *w, int64_t ld,
-                                real *const *y) {
+static void clocked_add_product(int64_t rows, int64_t cols, int64_t k, bool apart, const real *const *x, const real *w,
+                                int64_t ld, real *const *y) {
     double start = timing_now();
-    real_kernels()->add_product(rows, cols, k, x, w, ld, y);
+    real_kernels()->add_product(rows, cols, k, apart, x, w, ld, y);
     add_time(STAGE_COMBINE, start);
     weights_wait = false;
 }

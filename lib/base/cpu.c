@@ -56,12 +56,21 @@ static bool is_intel(void) {
     return __get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx && c == signature_INTEL_ecx &&
            d == signature_INTEL_edx;
 }
+
+static bool is_amd(void) {
+    unsigned a, b, c, d;
+    return __get_cpuid(0, &a, &b, &c, &d) && b == signature_AMD_ebx && c == signature_AMD_ecx && d == signature_AMD_edx;
+}
 #elif defined(__aarch64__)
 static attn_isa detect(void) {
     return ATTN_ISA_NEON;
 }
 
 static bool is_intel(void) {
+    return false;
+}
+
+static bool is_amd(void) {
     return false;
 }
 #else
@@ -72,15 +81,20 @@ static attn_isa detect(void) {
 static bool is_intel(void) {
     return false;
 }
+
+static bool is_amd(void) {
+    return false;
+}
 #endif
 
 static attn_isa cpu_isa;
-static bool is_to_be_asked;
+static bool is_to_be_asked, reads_apart;
 
 /* Early priority: in a static link other constructors may already call the library. */
 __attribute__((constructor(101))) static void decide(void) {
     cpu_isa = detect();
     is_to_be_asked = is_intel();
+    reads_apart = is_amd() && cpu_isa < ATTN_ISA_AVX512;
     const char *most = getenv("ATTN_MAX_ISA");
     if (most == NULL)
         return;
@@ -95,4 +109,12 @@ attn_isa attn_cpu_isa(void) {
 
 bool attn_cpu_is_to_be_asked(void) {
     return is_to_be_asked;
+}
+
+bool attn_cpu_reads_apart(void) {
+    return reads_apart;
+}
+
+void attn_cpu_read_apart(bool apart) {
+    reads_apart = apart;
 }

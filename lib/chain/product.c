@@ -131,11 +131,11 @@ static void compute_rows(const attn_product *p, int64_t col, int64_t cols, row_b
     const REAL(attn_kernels) *kernels = REAL(attn_kernels_in_use)();
     const real *b = b_col(p, col);
     if (p->transpose_b) {
-        kernels->product_transposed(batch->rows, cols, p->k, 1, batch->a, b, b_stride_of(p), batch->c);
+        kernels->product_transposed(batch->rows, cols, p->k, false, 1, batch->a, b, b_stride_of(p), batch->c);
     } else {
         for (int64_t r = 0; r < batch->rows; r++)
             memset(batch->c[r], 0, (size_t)cols * sizeof(real));
-        kernels->add_product(batch->rows, cols, p->k, batch->a, b, b_stride_of(p), batch->c);
+        kernels->add_product(batch->rows, cols, p->k, false, batch->a, b, b_stride_of(p), batch->c);
     }
     for (int64_t r = 0; r < batch->rows; r++)
         add_bias(p, 1, col, cols, batch->c[r]);

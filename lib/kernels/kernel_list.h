@@ -20,10 +20,10 @@
     void KERNEL_OF(divided, isa)(int64_t n, real factor, real divisor, const real *x, real *y);                        \
     void KERNEL_OF(transpose, isa)(int64_t rows, int64_t cols, const real *x, int64_t ldx, real *y, int64_t ldy);      \
     bool KERNEL_OF(all_finite, isa)(int64_t rows, int64_t cols, const real *x, int64_t ld);                            \
-    void KERNEL_OF(add_product, isa)(int64_t rows, int64_t cols, int64_t k, const real *const *x, const real *w,       \
-                                     int64_t ld, real *const *y);                                                      \
-    void KERNEL_OF(product_transposed, isa)(int64_t rows, int64_t cols, int64_t k, real scale, const real *const *x,   \
-                                            const real *w, int64_t ld, real *const *y);                                \
+    void KERNEL_OF(add_product, isa)(int64_t rows, int64_t cols, int64_t k, bool apart, const real *const *x,          \
+                                     const real *w, int64_t ld, real *const *y);                                       \
+    void KERNEL_OF(product_transposed, isa)(int64_t rows, int64_t cols, int64_t k, bool apart, real scale,             \
+                                            const real *const *x, const real *w, int64_t ld, real *const *y);          \
     void KERNEL_OF(multiply, isa)(int64_t rows, int64_t cols, int64_t k, real alpha, const real *x, int64_t ldx,       \
                                   const real *w, int64_t ldw, bool add, real *y, int64_t ldy);                         \
     void KERNEL_OF(add, isa)(int64_t n, const real *x, const real *y, real *z);                                        \

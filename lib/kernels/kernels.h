@@ -57,11 +57,13 @@ typedef struct REAL(attn_kernels) {
 
     /* Few rows times a matrix that is read once: y[r][j] += sum_c x[r][c] w[c][j] for j < cols, or with
      * product_transposed y[r][j] = scale sum_c x[r][c] w[j][c], over c < k; rows of w lie ld apart, those of x and y
-     * anywhere. A result's bits depend on its own row and column alone; add_product adds in ascending c. */
-    void (*add_product)(int64_t rows, int64_t cols, int64_t k, const real *const *x, const real *w, int64_t ld,
-                        real *const *y);
-    void (*product_transposed)(int64_t rows, int64_t cols, int64_t k, real scale, const real *const *x, const real *w,
-                               int64_t ld, real *const *y);
+     * anywhere. A result's bits depend on its own row and column alone. add_product adds in ascending c; with `apart` it
+     * takes each 256 terms, and what is left if that is 64 or more, a quarter apart: 0, 64, 128, 192, 1, 65 and so on, those
+     * above a multiple of four in order at the end. product_transposed has the same bits either way. */
+    void (*add_product)(int64_t rows, int64_t cols, int64_t k, bool apart, const real *const *x, const real *w,
+                        int64_t ld, real *const *y);
+    void (*product_transposed)(int64_t rows, int64_t cols, int64_t k, bool apart, real scale, const real *const *x,
+                               const real *w, int64_t ld, real *const *y);
 
     /* y[i][j] = alpha sum_c x[i][c] w[c][j], or that much more with `add`: rows x cols results over c < k, each in
      * ascending c in `real`, in sums of up to 256 terms (AVX-512 128), so that its bits depend on its own row and column

@@ -2,6 +2,7 @@
  * time. */
 #include <tgmath.h>
 
+#include "base/cpu.h"
 #include "sdpa/chunks.h"
 #include "sdpa/tile.h"
 
@@ -23,7 +24,7 @@ static void add_clean_product(const attn_call *call, const attn_head *arrays, at
     for (; tile.key0 < end; tile.key0 += tile.keys) {
         tile.keys = attn_smaller(ATTN_FEW_CLEAN_KEYS, end - tile.key0);
         attn_tile_clean(call, arrays, &tile, block->clean, NULL, v_dim);
-        call->kernels->add_product(rows, v_dim, tile.keys, weights, block->clean, v_dim, o);
+        call->kernels->add_product(rows, v_dim, tile.keys, attn_cpu_reads_apart(), weights, block->clean, v_dim, o);
         for (int64_t i = 0; i < rows; i++)
             weights[i] += tile.keys;
     }
@@ -88,7 +89,7 @@ static void over_chunk(const attn_call *call, const attn_task *task, const attn_
     if (call->scale != 0 && block->share.many_rows)
         scores_of_many_rows(call, &shared, &tile, block, rows, q);
     else if (call->scale != 0)
-        call->kernels->product_transposed(rows, tile.keys, p->head_dim, call->scale, q,
+        call->kernels->product_transposed(rows, tile.keys, p->head_dim, attn_cpu_reads_apart(), call->scale, q,
                                           shared.k + tile.key0 * shared.k_row, shared.k_row, s);
     for (int64_t head = 0; head < block->heads; head++) {
         attn_head arrays = attn_head_at(call, task, block->head0 + head);
@@ -106,8 +107,8 @@ static void over_chunk(const attn_call *call, const attn_task *task, const attn_
     if (block->cleaning)
         add_clean_product(call, &shared, tile, block, rows, weights, o);
     else
-        call->kernels->add_product(rows, p->v_dim, tile.keys, weights, shared.v + tile.key0 * shared.v_row,
-                                   shared.v_row, o);
+        call->kernels->add_product(rows, p->v_dim, tile.keys, attn_cpu_reads_apart(), weights,
+                                   shared.v + tile.key0 * shared.v_row, shared.v_row, o);
 }
 
 /* The smallest members: even preparing a block would take longer than naive's loops. */

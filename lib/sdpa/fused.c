@@ -212,7 +212,7 @@ static void weights(const attn_call *call, const attn_task *task, const attn_hea
             continue;
         attn_tile row = rows_of(tile, i, 1);
         const real *q = arrays->q + row.row0 * arrays->q_row;
-        kernels->product_transposed(1, row.keys, call->plan->problem.head_dim, call->scale, &q,
+        kernels->product_transposed(1, row.keys, call->plan->problem.head_dim, false, call->scale, &q,
                                     arrays->k + row.key0 * arrays->k_row, arrays->k_row, &row.s);
         attn_tile_edit(call, arrays, &task->member, &row);
         kernels->softmax_tile(1, row.keys, row.s, row.ld, false, row_max + i, row_sum + i, rescale + i);

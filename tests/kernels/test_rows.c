@@ -49,22 +49,34 @@ static product_size size_of(int64_t n) {
     return n <= LONGEST ? (product_size){n, n % 7} : own_loops[n - LONGEST - 1];
 }
 
+/* The i-th of k terms with `apart`, as kernels.h has it. */
+static int64_t term_apart(int64_t i, int64_t k) {
+    int64_t begin = i / 256 * 256, quarter = (k - begin < 256 ? k - begin : 256) / 4, in_group = i - begin;
+    return quarter < 16 || in_group >= 4 * quarter ? i : begin + in_group % 4 * quarter + in_group / 4;
+}
+
 static void test_add_product(void **state) {
     const REAL(attn_kernels) *kernels = kernels_under_test(state);
     bool fused = *(const attn_isa *)*state != ATTN_ISA_GENERIC;
-    for (int64_t n = 0; n < SIZES; n++) {
-        int64_t cols = size_of(n).width, rows = size_of(n).rows, k = n <= LONGEST ? n * 5 % 23 : 31, ld = cols + n % 3;
+    for (int64_t n = 0; n < 2 * SIZES; n++) {
+        const int64_t deep[] = {63, 64, 67, 256, 319, 320, 517};
+        bool apart = n >= SIZES;
+        product_size size = size_of(n % SIZES);
+        int64_t cols = size.width, rows = size.rows, ld = cols + n % 3;
+        int64_t k = apart ? deep[n % 7] : n <= LONGEST ? n * 5 % 23 : 31;
         const real *x[7];
         real *y[7], *from = normals(rows * k, 1, 1, 0), *w = matrix(k, cols, ld, (uint64_t)cols + 2);
         real *to = normals(rows * cols, 3, 1, 0), *before = copied(to, rows * cols);
         scatter(rows, k, from, x, NULL);
         scatter(rows, cols, to, NULL, y);
-        kernels->add_product(rows, cols, k, x, w, ld, y);
+        kernels->add_product(rows, cols, k, apart, x, w, ld, y);
         for (int64_t r = 0; r < rows; r++)
             for (int64_t j = 0; j < cols; j++) {
                 real wanted = before[y[r] - to + j];
-                for (int64_t c = 0; c < k; c++)
+                for (int64_t i = 0; i < k; i++) {
+                    int64_t c = apart ? term_apart(i, k) : i;
                     wanted = multiply_add(fused, x[r][c], w[c * ld + j], wanted);
+                }
                 assert_true(same_bits(&y[r][j], &wanted, 1));
             }
         free(from);
@@ -77,14 +89,15 @@ static void test_add_product(void **state) {
 static void test_product_transposed(void **state) {
     const REAL(attn_kernels) *kernels = kernels_under_test(state);
     for (int64_t n = 0; n < SIZES; n++) {
-        int64_t k = size_of(n).width, rows = size_of(n).rows, cols = n <= LONGEST ? n * 5 % 41 : 37, ld = k + n % 3;
+        int64_t k = size_of(n).width, rows = size_of(n).rows, ld = k + n % 3;
+        int64_t cols = n % 5 == 2 ? 261 + n % 64 : n <= LONGEST ? n * 5 % 41 : 37;
         real scale = (real)-0.37;
         const real *x[7];
         real *y[7], *from = normals(rows * k, 1, 1, 0), *w = matrix(cols, k, ld, (uint64_t)k + 2);
         real *to = poisoned(rows * cols);
         scatter(rows, k, from, x, NULL);
         scatter(rows, cols, to, NULL, y);
-        kernels->product_transposed(rows, cols, k, scale, x, w, ld, y);
+        kernels->product_transposed(rows, cols, k, n % 2 == 0, scale, x, w, ld, y);
         for (int64_t r = 0; r < rows; r++)
             for (int64_t j = 0; j < cols; j++) {
                 long double sum = 0, magnitude = 0;
@@ -97,7 +110,7 @@ static void test_product_transposed(void **state) {
                            support_valgrind_factor(REAL_DTYPE) * REAL_EPS / 2 * ((double)k / 2 + 4) * 0.37L *
                                magnitude);
                 real alone, *place = &alone; /* a result's bits depend on its row and column alone */
-                kernels->product_transposed(1, 1, k, scale, &x[r], w + j * ld, ld, &place);
+                kernels->product_transposed(1, 1, k, false, scale, &x[r], w + j * ld, ld, &place);
                 assert_true(same_bits(&alone, &y[r][j], 1));
             }
         free(from);

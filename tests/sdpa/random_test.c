@@ -2,6 +2,8 @@
  * failure prints the line that reproduces it. */
 #include "sdpa_test.h"
 
+#include "base/cpu.h"
+
 static uint64_t first_seed = 1;
 static uint64_t cases = 60;
 
@@ -13,6 +15,7 @@ static void test_random_cases(void **state) {
         uint64_t options = SUPPORT_OPTIONS_ALL & ~(seed % 2 == 0 ? SUPPORT_OPTION_NONFINITE : 0);
         if (seed % 3 == 0) /* fused refuses these */
             options &= ~SUPPORT_OPTION_WANT;
+        attn_cpu_read_apart(seed % 5 < 2);
         support_case *c = support_case_random(seed, options);
         assert_non_null(c);
         trial t;
