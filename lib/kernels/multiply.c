@@ -38,10 +38,9 @@ typedef struct column_product {
     bool add;
 } column_product;
 
-/* The sums of rows x vecs results to row i and below. All arguments but p, i and sum are constants at every call. */
-INLINE void store_block(int rows, int vecs, bool ragged, bool add, const column_product *p, int64_t i,
+/* The sums of rows x vecs results to `row` and below. All arguments but p, row and sum are constants at every call. */
+INLINE void store_block(int rows, int vecs, bool ragged, bool add, const column_product *p, real *row,
                         vec (*sum)[BLOCK_VECS]) {
-    real *row = p->y + i * p->ldy;
     const int64_t ldy = p->ldy;
     const vec alpha = vec_all(p->alpha);
 #pragma GCC unroll 12
@@ -57,15 +56,15 @@ INLINE void store_block(int rows, int vecs, bool ragged, bool add, const column_
         }
 }
 
-/* rows x vecs results from row i on. All arguments but p and i are constants at every call. */
-INLINE void multiply_block(int rows, int vecs, bool ragged, const column_product *p, int64_t i) {
+/* rows x vecs results from rows of x. All arguments but p, x and y are constants at every call. */
+INLINE void multiply_block(int rows, int vecs, bool ragged, const column_product *p, const real *x, real *y) {
     vec sum[MOST_ROWS][BLOCK_VECS];
     const real *address[MOST_ROWS / ADDRESS_ROWS];
     int64_t ldx = p->ldx, ldw = p->ldw, k = p->k, part = p->part;
 #pragma GCC unroll 12
     for (int r = 0; r < rows; r++) {
         if (r % ADDRESS_ROWS == 0)
-            address[r / ADDRESS_ROWS] = p->x + (i + r) * ldx;
+            address[r / ADDRESS_ROWS] = x + r * ldx;
 #pragma GCC unroll 4
         for (int v = 0; v < vecs; v++)
             sum[r][v] = vec_all(0);
@@ -88,21 +87,26 @@ INLINE void multiply_block(int rows, int vecs, bool ragged, const column_product
     /* nothing of what follows may take a register before */
     __asm__ volatile("" ::: "memory");
     if (p->add)
-        store_block(rows, vecs, ragged, true, p, i, sum);
+        store_block(rows, vecs, ragged, true, p, y, sum);
     else
-        store_block(rows, vecs, ragged, false, p, i, sum);
+        store_block(rows, vecs, ragged, false, p, y, sum);
 }
 
 /* All rows of so many vectors of columns. A function for each number: gcc 12 runs out of registers where they share one. */
 #define DEFINE_COLUMNS(name, vecs, ragged)                                                                             \
     static __attribute__((noinline)) void name(const column_product *p) {                                              \
-        int64_t i = 0;                                                                                                 \
-        for (; i + ROWS_OF(vecs) <= p->rows; i += ROWS_OF(vecs))                                                       \
-            multiply_block(ROWS_OF(vecs), vecs, ragged, p, i);                                                         \
-        for (; i + 4 <= p->rows; i += 4)                                                                               \
-            multiply_block(4, vecs, ragged, p, i);                                                                     \
-        for (; i < p->rows; i++)                                                                                       \
-            multiply_block(1, vecs, ragged, p, i);                                                                     \
+        const real *x = p->x;                                                                                          \
+        real *y = p->y;                                                                                                \
+        int64_t left = p->rows;                                                                                        \
+        for (; left >= ROWS_OF(vecs); left -= ROWS_OF(vecs)) {                                                         \
+            multiply_block(ROWS_OF(vecs), vecs, ragged, p, x, y);                                                      \
+            x += ROWS_OF(vecs) * p->ldx;                                                                               \
+            y += ROWS_OF(vecs) * p->ldy;                                                                               \
+        }                                                                                                              \
+        for (; left >= 4; left -= 4, x += 4 * p->ldx, y += 4 * p->ldy)                                                 \
+            multiply_block(4, vecs, ragged, p, x, y);                                                                  \
+        for (; left > 0; left--, x += p->ldx, y += p->ldy)                                                             \
+            multiply_block(1, vecs, ragged, p, x, y);                                                                  \
     }
 
 DEFINE_COLUMNS(whole_1, 1, false)
