@@ -7,6 +7,8 @@ Polynomials: minimax by the exchange algorithm on a dense grid, then rounded to 
 error is that of the rounded polynomial in exact arithmetic.
 """
 
+import struct
+
 import mpmath
 from mpmath import mp, mpf
 
@@ -127,6 +129,20 @@ def weight(bits, entries, count):
     print("#define WEIGHT_TABLE " + ", ".join(hexfloat(entry, bits) for entry in table))
 
 
+def weight_by_quarters(count):
+    """The same in float with a table of four that holds 2^(i/4) less i quarters in the exponent's place, so that the low bits
+    of x / ln2 + SHIFT, in which n is, can be added to it as they are."""
+    half = mpmath.ln(2) / 8 + mpf(2) ** -16
+    powers = list(range(2, 2 + count))
+    c, error = fit_rounded(lambda r: mpmath.exp(r) - 1 - r, lambda r: mpmath.exp(-r), powers, (-half, half), 24)
+    print("\n/* weights by quarters, float */")
+    show_polynomial("WEIGHT_C", c, error, 24)
+    show("WEIGHT_SHIFT", mpf(3) * mpf(2) ** 22 / 4, 24)
+    bits = [struct.unpack("i", struct.pack("f", float(rounded(mpf(2) ** (mpf(i) / 4), 24))))[0] for i in range(4)]
+    table = [struct.unpack("f", struct.pack("i", b - (i << 21)))[0] for i, b in enumerate(bits)]
+    print("#define WEIGHT_TABLE " + ", ".join(hexfloat(mpf(entry), 24) for entry in table + table))
+
+
 def hyperbolic_tangent(bits, count):
     """tanh x = x + x^3 c(x^2) for 0 <= x < 0.7, and where (e^2x - 1) / (e^2x + 1) must be replaced by 1."""
     powers = [3 + 2 * k for k in range(count)]
@@ -169,6 +185,7 @@ def quadrant():
 exponential(24, 8, 5, -126, (2 - mpf(2) ** -23) * mpf(2) ** 127)
 exponential(53, 11, 10, -1022, (2 - mpf(2) ** -52) * mpf(2) ** 1023)
 weight(24, 16, 2)
+weight_by_quarters(3)
 weight(53, 8, 6)
 hyperbolic_tangent(24, 6)
 hyperbolic_tangent(53, 12)

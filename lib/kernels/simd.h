@@ -179,6 +179,13 @@ INLINE bool vec_any(vec_truth mask) {
     return any != 0;
 }
 
+#if defined(ATTN_KERNEL_ISA_AVX2) && ATTN_REAL_BITS == 32
+/* In each lane the entry at its index, modulo 4, of a table that is there twice. */
+INLINE vec vec_looked_up(const real *table, vec_bits index) {
+    return _mm256_permutevar_ps(vec_load(table), (__m256i)index);
+}
+#endif
+
 #if defined(ATTN_KERNEL_ISA_AVX512)
 /* In each lane the table's entry at its index, modulo LANES. */
 INLINE vec vec_looked_up(const real *table, vec_bits index) {

@@ -26,6 +26,7 @@
 #define EXP_SHIFT 0x1.8p23f
 #define EXP_BIAS 127
 #define EXP_FRACTION_BITS 23
+#ifdef ATTN_KERNEL_ISA_AVX512
 #define WEIGHT_C0 0x1.00021ep-1f
 #define WEIGHT_C1 0x1.55559ap-3f
 #define WEIGHT_SHIFT 0x1.8p+19f
@@ -33,6 +34,14 @@
     0x1p+0f, 0x1.0b5586p+0f, 0x1.172b84p+0f, 0x1.2387a6p+0f, 0x1.306fep+0f, 0x1.3dea64p+0f, 0x1.4bfdaep+0f,            \
         0x1.5ab07ep+0f, 0x1.6a09e6p+0f, 0x1.7a1148p+0f, 0x1.8ace54p+0f, 0x1.9c4918p+0f, 0x1.ae89fap+0f,                \
         0x1.c199bep+0f, 0x1.d5818ep+0f, 0x1.ea4afap+0f
+#else
+#define WEIGHT_C0 0x1.000006p-1f
+#define WEIGHT_C1 0x1.5571d8p-3f
+#define WEIGHT_C2 0x1.552114p-5f
+#define WEIGHT_SHIFT 0x1.8p+21f
+#define WEIGHT_TABLE                                                                                                   \
+    0x1p+0f, 0x1.f06fep-1f, 0x1.ea09e6p-1f, 0x1.ee89fap-1f, 0x1p+0f, 0x1.f06fep-1f, 0x1.ea09e6p-1f, 0x1.ee89fap-1f
+#endif
 #else
 #define EXP_LOG2E 0x1.71547652b82fep+0
 #define EXP_LN2_HI 0x1.62e42fefa38p-1
@@ -137,9 +146,25 @@ INLINE vec vexp_weight_above(vec x) {
     return vexp_weight(x);
 }
 #else
-/* x <= WEIGHT_MOST; no mask and, in float, one step of reduction less than vexp(), a sixth of its time. Within 1 ulp of
- * e^x. Weights below 2^-126 (double 2^-1022), of which there is hardly one, may be subnormal. */
+/* x <= WEIGHT_MOST; no mask and, in float, one step of reduction less than vexp(). Weights below 2^-126 (double 2^-1022), of
+ * which there is hardly one, may be subnormal. */
 #define WEIGHT_MOST 60
+#if defined(ATTN_KERNEL_ISA_AVX2) && ATTN_REAL_BITS == 32
+/* Four powers of two, so that four terms do; within 1.3 ulp of e^x. */
+INLINE vec vexp_weight(vec x) {
+    const real table[LANES] = {WEIGHT_TABLE};
+    const vec shift = vec_all(WEIGHT_SHIFT);
+    x = vec_at_least(x, EXP_VANISHED);
+    vec shifted = vec_fma(x, vec_all(EXP_LOG2E), shift);
+    vec r = vec_fma(shifted - shift, vec_all(-EXP_LN2), x); /* less whole quarters of ln2 */
+    vec_bits quarters = (vec_bits)shifted << (EXP_FRACTION_BITS - 2);
+    vec power = (vec)((vec_bits)vec_looked_up(table, (vec_bits)shifted) + quarters);
+    vec p = vec_fma(vec_all(WEIGHT_C2), r, vec_all(WEIGHT_C1));
+    p = vec_fma(vec_fma(p, r, vec_all(WEIGHT_C0)), r, vec_all(1));
+    return vec_fma(power * r, p, power);
+}
+#else
+/* Within 1 ulp of e^x. */
 INLINE vec vexp_weight(vec x) {
     x = vec_at_least(x, EXP_VANISHED);
     vec_bits n_bits;
@@ -147,6 +172,7 @@ INLINE vec vexp_weight(vec x) {
     /* A product, unlike a sum of bits, keeps NaN. */
     return e * (vec)(n_bits << EXP_FRACTION_BITS);
 }
+#endif
 
 /* Any x, more than WEIGHT_MOST counting as this much. */
 INLINE vec vexp_weight_above(vec x) {
