@@ -48,8 +48,8 @@ ATTN_API attn_status attn_add_f64(const attn_context *context, int64_t rows, int
 /* Projection of each member of a batch by one weight matrix (since 0.1).
  * Formula: Y[b] = X[b] W + 1 bias^T, the product through cblas_?gemm, for members of up to 32 rows by loops of our
  *   own that read W once, and by a kernel of our own where the BLAS falls short of the CPU
- *   (attn_blas_info.advice); the bias added to the finished product (one rounding each, so that a bias of 0
- *   changes no value).
+ *   (attn_blas_info.advice) or, up to a million multiply-adds, packs whatever it multiplies (own_products); the bias
+ *   added to the finished product (one rounding each, so that a bias of 0 changes no value).
  * x: [batch, rows, d_in]. w: [d_in, d_out]. bias: [d_out] or NULL for none. y: [batch, rows, d_out], written.
  *   Q, K and V in one product: W = [W_Q | W_K | W_V] with d_out the sum of the three; their columns then stand side by
  *   side in each row of Y, ready for attn_problem_layout_packed_qkv(). Equal to three products within rounding.

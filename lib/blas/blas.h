@@ -27,7 +27,7 @@ ATTN_API void attn_gemm_f64(bool transpose_a, bool transpose_b, int64_t m, int64
 #define attn_multiply REAL(attn_multiply)
 
 /* C = alpha A B, or that much more with `add`: a product small enough for the cache, nothing transposed. CBLAS does it,
- * under the guard and with sizes that fit, or where this BLAS falls short the library's own kernel. */
+ * under the guard and with sizes that fit, or the library's own kernel: attn_own_products(). */
 void attn_multiply(int64_t m, int64_t n, int64_t k, real alpha, const real *a, int64_t lda, const real *b, int64_t ldb,
                    bool add, real *c, int64_t ldc);
 #endif
