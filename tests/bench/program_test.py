@@ -1,6 +1,7 @@
 """attn-bench from outside: the worked example, checks, results for programs, mistakes in the arguments, a tiny sweep.
 
-usage: program_test.py PATH_OF_ATTN_BENCH [PATH_OF_ITS_MAN_PAGE]
+usage: program_test.py PATH_OF_ATTN_BENCH [PATH_OF_ITS_MAN_PAGE] [CLASS...]
+Every class whose name ends in Test is a ctest entry of its own.
 """
 
 import csv
@@ -188,10 +189,12 @@ class PageChecker(html.parser.HTMLParser):
             self.mistakes.append("/" + tag)
 
 
-class ProgramTest(unittest.TestCase):
+class Bench(unittest.TestCase):
     def assert_ends(self, done, status):
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
 
+
+class ProgramTest(Bench):
     def test_example_is_the_worked_example(self):
         done = run("example")
         self.assert_ends(done, 0)
@@ -228,75 +231,6 @@ class ProgramTest(unittest.TestCase):
         sums = [result["checksum"] for result in report["results"]]
         self.assertNotEqual(sums[0], 0)
         self.assertLess(max(sums) - min(sums), 0.01)
-
-    def core(self, isa, core="Prescott"):
-        """The environment of a BLAS core, by default one that leaves vectors unused; skips where there is none, or no such instruction set."""
-        environment = {"OPENBLAS_CORETYPE": core, "ATTN_MAX_ISA": isa}
-        version = run("version", **environment).stdout
-        if not re.search(rf", {isa}, OpenBLAS \S+ {core} ", version):
-            self.skipTest(f"no {isa} here, or no OpenBLAS with a choice of cores: {version}")
-        return environment
-
-    def test_advice_on_the_blas_core(self):
-        advice = ("OpenBLAS computes with core Prescott, which does not use the avx2 of this CPU: set "
-                  "OPENBLAS_CORETYPE=Haswell")
-        commands = (["sdpa", "h2q64d16", "--engine", "blas"], ["layer", "d8h2", "q4"],
-                    ["sweep", "--d-model", "64", "--len", "64", "--engine", "blas", "--dtype", "f32", "--budget", "1"])
-        for isa, wanted in (("avx2", advice), ("generic", None)):
-            environment = self.core(isa)
-            for command in commands:
-                with self.subTest(command=command, isa=isa), tempfile.TemporaryDirectory() as folder:
-                    file = os.path.join(folder, "results.json")
-                    report = ["--report", folder] if command[0] == "sweep" else ["--min-time", "0", "--json", file]
-                    done = run(*command, *report, **environment)
-                    self.assert_ends(done, 0)
-                    lines = re.findall(r"(?m)^  BLAS advice +(.*)$", done.stdout)
-                    self.assertEqual(lines, [wanted] if wanted else [])
-                    with open(file, encoding="utf-8") as text:
-                        self.assertEqual(json.load(text)["machine"].get("blas_advice"), wanted)
-                    if command[0] == "sweep":
-                        with open(os.path.join(folder, "report.html"), encoding="utf-8") as text:
-                            row = re.findall(r"<td>BLAS advice</td><td>(.*?)</td>", text.read())
-                        self.assertEqual(row, [wanted] if wanted else [])
-                    self.assertNotIn("BLAS advice", run(*command, *report, "--quiet", **environment).stdout)
-
-    def test_words_follow_who_multiplies(self):
-        own = ("own kernel, fused tiles", "multiplied by the library's own kernel", "the chain with engine blas runs ")
-        cblas = ("BLAS, fused tiles", "multiplied by CBLAS", "the chain through BLAS runs ")
-        both = (*own[:2], cblas[2])
-        short, packs = "BLAS falls short of this CPU", "this BLAS core packs whatever it multiplies"
-        for core, isa, wanted, others, why in (("Prescott", "avx2", own, cblas, short), ("Prescott", "generic", cblas, own, None),
-                                               ("Haswell", "avx2", both, (*cblas[:2], own[2]), packs)):
-            environment = self.core(isa, core)
-            with self.subTest(core=core, isa=isa), tempfile.TemporaryDirectory() as folder:
-                done = run("sweep", "--d-model", "64", "--len", "64", "--engine", "naive,blas,fused", "--dtype", "f32",
-                           "--budget", "1", "--report", folder, **environment)
-                self.assert_ends(done, 0)
-                texts = {"words": done.stdout, "list": run("list", **environment).stdout}
-                for name in ("report.html", "plot.gp"):
-                    with open(os.path.join(folder, name), encoding="utf-8") as file:
-                        texts[name] = file.read()
-                title, products, chain = zip(wanted, others)
-                for name, *pairs in (("words", title, chain), ("list", products), ("report.html", title, chain),
-                                     ("plot.gp", title)):
-                    for right, wrong in pairs:
-                        self.assertIn(right, texts[name], name)
-                        self.assertNotIn(wrong, texts[name], name)
-                for reason in (short, packs):
-                    self.assertEqual(reason in done.stdout, reason == why)
-
-    def test_explain_says_who_multiplies(self):
-        own = "products by the library's own kernel\n"
-        for core, isa, tiles, panels in (("Prescott", "avx2", own, "weights packed in panels for small " + own),
-                                         ("Haswell", "avx2", own, "in blocks, CBLAS products\n"),
-                                         ("Prescott", "generic", "CBLAS products\n", "in blocks, CBLAS products\n")):
-            environment = self.core(isa, core)
-            text = run("explain", "q64d16", **environment).stdout
-            self.assertIn("\npath: tiles (q_len above 8), " + tiles, text)
-            self.assertEqual("\nadvice: OpenBLAS computes with core Prescott, " in text, (core, isa) == ("Prescott", "avx2"))
-            done = run("explain", "layer", "d128h4", "q97", **environment)
-            self.assert_ends(done, 0)
-            self.assertEqual(done.stdout.count("97 rows of a member, 128 inputs, 128 columns, " + panels), 4, done.stdout)
 
     def test_layer(self):
         done = run("layer", "d24h4/2,packed,cache=99,past=30,rope=half", "b2q41,causal,br", "--json", "-", "--min-time",
@@ -463,32 +397,6 @@ class ProgramTest(unittest.TestCase):
             self.assertEqual(len(line.split()), 13, line)  # the workspace and its unit are two words
             self.assertNotRegex(line, r" 0\.00[? ]")
 
-    @unittest.skipUnless(shutil.which("gnuplot"), "there is no gnuplot")
-    def test_pictures_ring_what_is_not_to_be_trusted(self):
-        with tempfile.TemporaryDirectory() as parent:
-            folder = os.path.join(parent, "report")
-            done = run("sweep", "--d-model", "64", "--len", "64", "--budget", "4", "--report", folder, "--quiet")
-            self.assert_ends(done, 0)
-            with open(os.path.join(folder, "results.csv"), encoding="utf-8") as file:
-                rows = list(csv.DictReader(file))
-            for repeats, spread, ring in (("9", "0.01", False), ("9", "0.2", True), ("1", "", True)):
-                for row in rows:
-                    row.update(repeats=repeats, spread=spread)
-                for name in ("results.csv", "scaling.csv"):
-                    with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
-                        writer = csv.DictWriter(file, rows[0])
-                        writer.writeheader()
-                        writer.writerows(rows)
-                pictures = ["throughput", "speed_up", "roofline", "scaling", "float_double"]
-                drawn = subprocess.run(["gnuplot", "-e", "pictures='" + " ".join(pictures) + "'", "plot.gp"], cwd=folder,
-                                       stderr=subprocess.PIPE, text=True, check=False)
-                self.assertEqual(drawn.returncode, 0, drawn.stderr)
-                for picture in pictures:
-                    if picture == "float_double" and not any(row["dtype"] == "f64" for row in rows):
-                        continue
-                    with open(os.path.join(folder, picture + ".svg"), encoding="utf-8") as file:
-                        self.assertEqual("not to be trusted" in file.read(), ring, (picture, repeats, spread))
-
     def test_explain_of_a_layer(self):
         done = run("explain", "layer", "d24h4/2c11,packed,outin,rope=half,cache=99,past=30", "b2q41k7,causal,br", "--dtype", "both",
                    "--threads", "2")
@@ -557,6 +465,79 @@ class ProgramTest(unittest.TestCase):
             lint = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z"], input=man.stdout, capture_output=True, text=True)
             self.assertEqual(lint.stderr, "")
 
+
+class CoreTest(Bench):
+    def core(self, isa, core="Prescott"):
+        """The environment of a BLAS core, by default one that leaves vectors unused; skips where there is none, or no such instruction set."""
+        environment = {"OPENBLAS_CORETYPE": core, "ATTN_MAX_ISA": isa}
+        version = run("version", **environment).stdout
+        if not re.search(rf", {isa}, OpenBLAS \S+ {core} ", version):
+            self.skipTest(f"no {isa} here, or no OpenBLAS with a choice of cores: {version}")
+        return environment
+
+    def test_advice_on_the_blas_core(self):
+        advice = ("OpenBLAS computes with core Prescott, which does not use the avx2 of this CPU: set "
+                  "OPENBLAS_CORETYPE=Haswell")
+        commands = (["sdpa", "h2q64d16", "--engine", "blas"], ["layer", "d8h2", "q4"],
+                    ["sweep", "--d-model", "64", "--len", "64", "--engine", "blas", "--dtype", "f32", "--budget", "1"])
+        for isa, wanted in (("avx2", advice), ("generic", None)):
+            environment = self.core(isa)
+            for command in commands:
+                with self.subTest(command=command, isa=isa), tempfile.TemporaryDirectory() as folder:
+                    file = os.path.join(folder, "results.json")
+                    report = ["--report", folder] if command[0] == "sweep" else ["--min-time", "0", "--json", file]
+                    done = run(*command, *report, **environment)
+                    self.assert_ends(done, 0)
+                    lines = re.findall(r"(?m)^  BLAS advice +(.*)$", done.stdout)
+                    self.assertEqual(lines, [wanted] if wanted else [])
+                    with open(file, encoding="utf-8") as text:
+                        self.assertEqual(json.load(text)["machine"].get("blas_advice"), wanted)
+                    if command[0] == "sweep":
+                        with open(os.path.join(folder, "report.html"), encoding="utf-8") as text:
+                            row = re.findall(r"<td>BLAS advice</td><td>(.*?)</td>", text.read())
+                        self.assertEqual(row, [wanted] if wanted else [])
+                    self.assertNotIn("BLAS advice", run(*command, *report, "--quiet", **environment).stdout)
+
+    def test_words_follow_who_multiplies(self):
+        own = ("own kernel, fused tiles", "multiplied by the library's own kernel", "the chain with engine blas runs ")
+        cblas = ("BLAS, fused tiles", "multiplied by CBLAS", "the chain through BLAS runs ")
+        both = (*own[:2], cblas[2])
+        short, packs = "BLAS falls short of this CPU", "this BLAS core packs whatever it multiplies"
+        for core, isa, wanted, others, why in (("Prescott", "avx2", own, cblas, short), ("Prescott", "generic", cblas, own, None),
+                                               ("Haswell", "avx2", both, (*cblas[:2], own[2]), packs)):
+            environment = self.core(isa, core)
+            with self.subTest(core=core, isa=isa), tempfile.TemporaryDirectory() as folder:
+                done = run("sweep", "--d-model", "64", "--len", "64", "--engine", "naive,blas,fused", "--dtype", "f32",
+                           "--budget", "1", "--report", folder, **environment)
+                self.assert_ends(done, 0)
+                texts = {"words": done.stdout, "list": run("list", **environment).stdout}
+                for name in ("report.html", "plot.gp"):
+                    with open(os.path.join(folder, name), encoding="utf-8") as file:
+                        texts[name] = file.read()
+                title, products, chain = zip(wanted, others)
+                for name, *pairs in (("words", title, chain), ("list", products), ("report.html", title, chain),
+                                     ("plot.gp", title)):
+                    for right, wrong in pairs:
+                        self.assertIn(right, texts[name], name)
+                        self.assertNotIn(wrong, texts[name], name)
+                for reason in (short, packs):
+                    self.assertEqual(reason in done.stdout, reason == why)
+
+    def test_explain_says_who_multiplies(self):
+        own = "products by the library's own kernel\n"
+        for core, isa, tiles, panels in (("Prescott", "avx2", own, "weights packed in panels for small " + own),
+                                         ("Haswell", "avx2", own, "in blocks, CBLAS products\n"),
+                                         ("Prescott", "generic", "CBLAS products\n", "in blocks, CBLAS products\n")):
+            environment = self.core(isa, core)
+            text = run("explain", "q64d16", **environment).stdout
+            self.assertIn("\npath: tiles (q_len above 8), " + tiles, text)
+            self.assertEqual("\nadvice: OpenBLAS computes with core Prescott, " in text, (core, isa) == ("Prescott", "avx2"))
+            done = run("explain", "layer", "d128h4", "q97", **environment)
+            self.assert_ends(done, 0)
+            self.assertEqual(done.stdout.count("97 rows of a member, 128 inputs, 128 columns, " + panels), 4, done.stdout)
+
+
+class SweepTest(Bench):
     def interrupt(self, *arguments, after):
         """Runs attn-bench and presses Ctrl-C when a line that holds `after` has come; what it wrote to both outputs."""
         with subprocess.Popen([BENCH, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -640,6 +621,68 @@ class ProgramTest(unittest.TestCase):
             found = {tuple(map(int, re.match(r"b1h(\d+)q8k8d(\d+),", r["problem"]).groups()))
                      for r in report["results"] + report["not_timed"]}
             self.assertEqual({(heads * size, heads) for heads, size in found}, wanted)
+
+    def test_sampled_rows_are_marked(self):
+        # Whether loops of this size are sampled is for the machine to say; a mark and a count go with it, or neither.
+        done = run("sweep", "--d-model", "64,512", "--len", "64,512", "--dtype", "f32", "--budget", "2", "--engine",
+                   "naive,blas", "--json", "-")
+        self.assert_ends(done, 0)
+        results = json.loads(done.stdout)["results"]
+        self.assertEqual("~" in done.stderr, any(r["sampled"] for r in results))
+        for r in results:
+            if r["sampled"]:
+                self.assertEqual(r["engine"], "naive")
+                self.assertGreater(r["sampled_rows"], 0)
+                self.assertLess(r["sampled_rows"], r["len"])
+            else:
+                self.assertEqual(r["sampled_rows"], 0)
+
+    def test_quiet_names_what_it_leaves_out(self):
+        done = run("sweep", "--d-model", "64,4096", "--len", "64,65536", "--engine", "blas", "--budget", "1", "--quiet")
+        self.assert_ends(done, 0)
+        self.assertRegex(done.stdout, r"left out \(a budget of 1 s\): .*4096 x 65536")
+        self.assertNotIn("points were run", done.stdout)
+
+    def test_budget_names_what_it_leaves_out(self):
+        done = run("sweep", "--d-model", "64,2048", "--len", "64,8192", "--budget", "2", "--json", "-")
+        self.assert_ends(done, 0)
+        left_out = [r for r in json.loads(done.stdout)["not_timed"] if r["state"] == "left out"]
+        said = re.search(r"(\d+) of (\d+) points were run", done.stderr)
+        points = [r for r in left_out if r["engine"] == "all"]
+        self.assertEqual(int(said.group(2)) - int(said.group(1)), len(points))
+        self.assertTrue(any("q8192" in r["problem"] for r in left_out))
+        self.assertIn("left out (a budget of 2 s)", done.stderr)
+        planned = re.search(r"plan +(\d+) of (\d+) points", done.stderr)
+        slower = [r for r in points if "slower than planned" in r["reason"]]
+        self.assertEqual(int(planned.group(2)) - int(planned.group(1)), len(points) - len(slower))
+
+
+class ReportTest(Bench):
+    @unittest.skipUnless(shutil.which("gnuplot"), "there is no gnuplot")
+    def test_pictures_ring_what_is_not_to_be_trusted(self):
+        with tempfile.TemporaryDirectory() as parent:
+            folder = os.path.join(parent, "report")
+            done = run("sweep", "--d-model", "64", "--len", "64", "--budget", "4", "--report", folder, "--quiet")
+            self.assert_ends(done, 0)
+            with open(os.path.join(folder, "results.csv"), encoding="utf-8") as file:
+                rows = list(csv.DictReader(file))
+            for repeats, spread, ring in (("9", "0.01", False), ("9", "0.2", True), ("1", "", True)):
+                for row in rows:
+                    row.update(repeats=repeats, spread=spread)
+                for name in ("results.csv", "scaling.csv"):
+                    with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                        writer = csv.DictWriter(file, rows[0])
+                        writer.writeheader()
+                        writer.writerows(rows)
+                pictures = ["throughput", "speed_up", "roofline", "scaling", "float_double"]
+                drawn = subprocess.run(["gnuplot", "-e", "pictures='" + " ".join(pictures) + "'", "plot.gp"], cwd=folder,
+                                       stderr=subprocess.PIPE, text=True, check=False)
+                self.assertEqual(drawn.returncode, 0, drawn.stderr)
+                for picture in pictures:
+                    if picture == "float_double" and not any(row["dtype"] == "f64" for row in rows):
+                        continue
+                    with open(os.path.join(folder, picture + ".svg"), encoding="utf-8") as file:
+                        self.assertEqual("not to be trusted" in file.read(), ring, (picture, repeats, spread))
 
     def run_report(self, folder, *arguments, **environment):
         # A budget that leaves nothing out, whatever the machine.
@@ -748,6 +791,8 @@ class ProgramTest(unittest.TestCase):
             self.assertNotIn("<svg", page)
             self.check_page(page)
 
+
+class ShapesTest(Bench):
     def write_shapes(self, text):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -822,40 +867,6 @@ class ProgramTest(unittest.TestCase):
             done = run(*arguments)
             self.assert_ends(done, 2)
             self.assertEqual((done.stdout, done.stderr.count("\n")), ("", 1))
-
-    def test_sampled_rows_are_marked(self):
-        # Whether loops of this size are sampled is for the machine to say; a mark and a count go with it, or neither.
-        done = run("sweep", "--d-model", "64,512", "--len", "64,512", "--dtype", "f32", "--budget", "2", "--engine",
-                   "naive,blas", "--json", "-")
-        self.assert_ends(done, 0)
-        results = json.loads(done.stdout)["results"]
-        self.assertEqual("~" in done.stderr, any(r["sampled"] for r in results))
-        for r in results:
-            if r["sampled"]:
-                self.assertEqual(r["engine"], "naive")
-                self.assertGreater(r["sampled_rows"], 0)
-                self.assertLess(r["sampled_rows"], r["len"])
-            else:
-                self.assertEqual(r["sampled_rows"], 0)
-
-    def test_quiet_names_what_it_leaves_out(self):
-        done = run("sweep", "--d-model", "64,4096", "--len", "64,65536", "--engine", "blas", "--budget", "1", "--quiet")
-        self.assert_ends(done, 0)
-        self.assertRegex(done.stdout, r"left out \(a budget of 1 s\): .*4096 x 65536")
-        self.assertNotIn("points were run", done.stdout)
-
-    def test_budget_names_what_it_leaves_out(self):
-        done = run("sweep", "--d-model", "64,2048", "--len", "64,8192", "--budget", "2", "--json", "-")
-        self.assert_ends(done, 0)
-        left_out = [r for r in json.loads(done.stdout)["not_timed"] if r["state"] == "left out"]
-        said = re.search(r"(\d+) of (\d+) points were run", done.stderr)
-        points = [r for r in left_out if r["engine"] == "all"]
-        self.assertEqual(int(said.group(2)) - int(said.group(1)), len(points))
-        self.assertTrue(any("q8192" in r["problem"] for r in left_out))
-        self.assertIn("left out (a budget of 2 s)", done.stderr)
-        planned = re.search(r"plan +(\d+) of (\d+) points", done.stderr)
-        slower = [r for r in points if "slower than planned" in r["reason"]]
-        self.assertEqual(int(planned.group(2)) - int(planned.group(1)), len(points) - len(slower))
 
 
 if __name__ == "__main__":
