@@ -40,7 +40,8 @@ test "$machine" != x86_64 || test_packages="$test_packages
 # One run of ctest per line. Any two of OpenBLAS flavour, instruction set, threads and named BLAS core meet in some line; the
 # test packaging.runs sees to it. The cores are what libattn makes a difference between: Prescott leaves vectors of the CPU
 # unused, Haswell packs all that it multiplies, SkylakeX has small products for tiles and some projections, Cooperlake for
-# all; auto, which OpenBLAS chooses, is one of them or like one. valgrind knows no AVX-512.
+# all; auto, which OpenBLAS chooses, is one of them or like one: a line for what users have. valgrind knows no AVX-512.
+# The twelve pairs of instruction set and named core take twelve lines, so that fewer would lose something.
 # preset, labels, OpenBLAS flavour, ATTN_MAX_ISA (best: not set), OMP_NUM_THREADS, OPENBLAS_CORETYPE (auto: not set)
 usual_runs='
 test      full   pthread  best     2  Prescott
@@ -50,7 +51,6 @@ test      quick  pthread  avx2     1  Cooperlake
 test      quick  pthread  avx2     1  SkylakeX
 test      quick  openmp   avx2     4  Prescott
 test      quick  openmp   generic  2  SkylakeX
-test      quick  openmp   generic  4  auto
 test      quick  pthread  generic  4  Cooperlake
 clang     quick  openmp   best     1  Haswell
 clang     quick  pthread  generic  1  Prescott
@@ -181,10 +181,59 @@ step() {
     fi
 }
 
-# build PRESET: configures and builds build/PRESET.
+# The folder that ctest runs the tests of a preset in.
+tests_of() {
+    test "$1" != valgrind || set -- test-valgrind
+    echo "build/$1"
+}
+
+configure() {
+    step "configure $1" cmake --preset "$1" -B "$(tests_of "$1")" "-DATTN_CASES_DIR=${ATTN_CASES_DIR:-}"
+}
+
 build() {
-    step "configure $1" cmake --preset "$1" "-DATTN_CASES_DIR=${ATTN_CASES_DIR:-}" &&
-        step "build $1" cmake --build --preset "$1" -j "$jobs"
+    step "build $1" cmake --build --preset "$1" -j "$jobs"
+}
+
+# build_all PRESET...: those that were built have a file attn-built. Configuring keeps one processor busy, so all are
+# configured side by side.
+build_all() {
+    configured=
+    for preset in "$@"; do
+        rm -f "$(tests_of "$preset")/attn-built"
+        if test "$dry_run" = yes; then
+            configure "$preset"
+        else
+            configure "$preset" &
+            configured="$configured $!"
+        fi
+    done
+    for preset in "$@"; do
+        # shellcheck disable=SC2086 # a list, of one fewer each time
+        if test "$dry_run" = no && ! { take_first $configured && wait "$first"; }; then
+            count_failure "configure $preset"
+        elif test "$preset" = valgrind; then
+            borrow_programs
+        elif ! build "$preset"; then
+            count_failure "build $preset"
+        elif test "$dry_run" = no; then
+            touch "build/$preset/attn-built"
+        fi
+    done
+}
+take_first() {
+    first=$1
+    shift
+    configured=$*
+}
+
+# valgrind looks at the programs of preset test, which are the code that users get; another build would only add the
+# lines to what it finds, and preset valgrind makes that for whoever looks for a fault. The preset still says how each entry
+# runs, and the paths of its programs are changed for those of build/test.
+borrow_programs() {
+    test "$dry_run" = no && test -e build/test/attn-built || return 0
+    find build/test-valgrind -name CTestTestfile.cmake -exec sed -i 's,/build/test-valgrind/,/build/test/,g' {} + &&
+        touch build/test-valgrind/attn-built
 }
 
 count_failure() {
@@ -215,6 +264,7 @@ check() {
 run_bench() {
     # shellcheck disable=SC2086 # a list
     provide $bench_packages
+    configure bench
     build bench
     program=build/bench/bench/attn-bench
     case ${1:-} in
@@ -299,7 +349,9 @@ run_ctest() {
         count_skip "$title: no such OpenBLAS flavour here"
         return
     fi
-    if ! test -e "build/$preset/attn-built"; then
+    tests=$(tests_of "$preset") programs=build/$preset
+    test "$preset" != valgrind || programs=build/test
+    if ! test -e "$tests/attn-built"; then
         count_failure "$title: not built"
         return
     fi
@@ -311,12 +363,12 @@ run_ctest() {
     test "$isa" = best || set -- "$@" "ATTN_MAX_ISA=$isa"
     test "$core" = auto || set -- "$@" "OPENBLAS_CORETYPE=$core"
     test "$preset" != valgrind || set -- "$@" ATTN_UNDER_VALGRIND=1
-    env "$@" ldd "build/$preset/lib/libattn.so" | grep -q "$folder/" || {
+    env "$@" ldd "$programs/lib/libattn.so" | grep -q "$folder/" || {
         count_failure "$title: libattn.so does not load the library in $folder"
         return
     }
     # OpenBLAS goes its own way where it does not know the name, and where it has kernels for one core only.
-    core_in_use=$(env "$@" "build/$preset/bench/attn-bench" version | sed -n 's/.*OpenBLAS [^ ]* \([^ ]*\) .*/\1/p')
+    core_in_use=$(env "$@" "$programs/bench/attn-bench" version | sed -n 's/.*OpenBLAS [^ ]* \([^ ]*\) .*/\1/p')
     if test "$core" = auto; then
         title="$title ($core_in_use)"
     elif test "$core_in_use" != "$core"; then
@@ -324,27 +376,43 @@ run_ctest() {
         title="$title, but OpenBLAS computes with $core_in_use"
     fi
     # Entries that are named for an instruction set run with it whatever the line says: in lines of another one they would
-    # only run again. valgrind looks at memory, for which one of the sets is enough; sanitizers see all of them, the long
-    # entries of generic once, under quick.
+    # only run again, those of avx2 too where best is AVX-512. valgrind looks at memory, for which one of the sets is enough;
+    # sanitizers see all of them, the long entries of generic once, under quick.
     others=
+    below_best=generic
+    ! cpu_runs_core SkylakeX || below_best='generic|avx2'
     case "$slow $preset $labels $isa $wanted_core" in
     'no valgrind '* | 'no test quick avx2 '* | 'no clang quick avx2 '*) others='generic|avx512' ;;
     'no test quick generic '* | 'no clang quick generic '*) others='avx2|avx512' ;;
     'no asan full best '*) others='generic' ;;
     'no test quick best auto') ;;
-    'no test quick best '* | 'no clang quick best '*) others='generic' ;;
+    'no test quick best '* | 'no clang quick best '*) others=$below_best ;;
     esac
     left_out='^$'
     if test -n "$others"; then
         left_out="\\.($others)\$"
         title="$title, no entries of $(printf '%s' "$others" | sed 's/|/ and /')"
     fi
+    # test_support calls nothing of libattn or BLAS and reads nothing of the line: once per build is enough.
+    case "$slow $preset $labels $flavour $isa $wanted_core" in
+    'yes '* | 'no test quick pthread best auto' | 'no clang quick openmp '* | 'no asan quick '* | 'no valgrind '*) ;;
+    *)
+        left_out="$left_out|^test_support\$"
+        title="$title, no test_support"
+        ;;
+    esac
     # Many threads take minutes there, one at a time, and double is the same source as float; asan looks at the same memory.
     if test "$slow $preset" = 'no valgrind'; then
         left_out="$left_out|^chain\\.thread|^blas\\.core|^(sdpa|chain|layer)\\..*f64"
         title="$title, chain.thread, blas.core and double of sdpa, chain and layer left out"
     fi
-    env "$@" ctest --test-dir "build/$preset" -L "^($(printf '%s' "$labels" | tr , '|'))\$" -E "$left_out" -j "$jobs" \
+    # Where a preset has no times yet, those of test let its longest entries begin first too.
+    costs=Testing/Temporary/CTestCostData.txt
+    if test -e "build/test/$costs" && ! test -e "$tests/$costs"; then
+        mkdir -p "$tests/${costs%/*}"
+        cp "build/test/$costs" "$tests/$costs"
+    fi
+    env "$@" ctest --test-dir "$tests" -L "^($(printf '%s' "$labels" | tr , '|'))\$" -E "$left_out" -j "$jobs" \
         --no-tests=error --output-on-failure --output-junit "$PWD/$log.xml" >"$log.log" 2>&1 </dev/null || true
     if ! test -s "$log.xml"; then
         tail -n 20 "$log.log"
@@ -410,14 +478,7 @@ run_test() {
     runs=$usual_runs
     test "$slow" = no || runs="$runs
 $(slow_runs)"
-    for preset in test clang asan valgrind; do
-        if build $preset; then
-            test "$dry_run" = yes || touch "build/$preset/attn-built"
-        else
-            rm -f "build/$preset/attn-built"
-            count_failure "build $preset"
-        fi
-    done
+    build_all test clang asan valgrind
     check_format
     check_tidy
     # Elsewhere than on Arm itself nothing else would compile the NEON kernels.
