@@ -55,7 +55,8 @@ static double seconds_of(const sweep_plan *plan, const sweep_cell *cell) {
     return seconds;
 }
 
-/* The cells of one table in the plan's first precision that are run, lengths ascending; *end is the first cell of the next. */
+/* The cells of one table in the plan's first precision that are run, lengths ascending; *end is the first cell of the
+ * next. */
 static int cells_of(const sweep_plan *plan, int begin, int *end, sweep_cell **list) {
     int n = 0;
     for (*end = begin; *end < plan->count && sweep_cell_same_table(&plan->cell[begin], &plan->cell[*end]); ++*end)

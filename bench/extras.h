@@ -31,8 +31,8 @@ typedef struct extras {
 /* Marks cells of a fitted plan, at most `seconds` worth of them, and adds their time to the plan. */
 void extras_choose(extras *e, sweep_plan *plan, double seconds);
 
-/* Runs what is marked for a cell whose case is ready. like: an entry with the cell's problem and sizes. What fails is added to the
- * list. Ends early when interrupted. */
+/* Runs what is marked for a cell whose case is ready. like: an entry with the cell's problem and sizes. What fails is
+ * added to the list. Ends early when interrupted. */
 void extras_run(extras *e, const sweep_plan *plan, const sweep_cell *cell, const bench_case *c,
                 const projection_oracle *oracle, uint64_t seed, const bench_result *like, result_list *list);
 

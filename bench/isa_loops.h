@@ -11,8 +11,8 @@ typedef struct isa_loops {
     /* Runs `rounds` rounds of independent multiply-adds; returns the floating-point operations done, a multiply-add
      * counted as two. The result of the arithmetic goes to *sink. */
     double (*multiply_add)(int64_t rounds, double *sink);
-    /* Reads `bytes` bytes (a multiple of 1024, aligned to 64) once, from one place or from four at a time, and returns a sum
-     * of them. */
+    /* Reads `bytes` bytes (a multiple of 1024, aligned to 64) once, from one place or from four at a time, and returns
+     * a sum of them. */
     double (*read)(const void *memory, size_t bytes, int places);
 } isa_loops;
 

@@ -30,7 +30,8 @@ typedef struct machine {
 void machine_read(machine *m, int threads);
 void machine_print(const machine *m, FILE *out);
 
-/* At the end of the run: adds what others used meanwhile to the facts; `out` is told when it is much (NULL = nobody). */
+/* At the end of the run: adds what others used meanwhile to the facts; `out` is told when it is much (NULL =
+ * nobody). */
 void machine_finish(machine *m, FILE *out);
 
 /* Bytes of memory that can be had now, 0 when the system does not say. */

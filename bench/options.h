@@ -65,8 +65,8 @@ __attribute__((noreturn, format(printf, 1, 2))) void usage_error(const char *for
 /* Where text for people goes: standard output, or standard error when JSON or CSV goes to standard output. */
 FILE *options_text_stream(const bench_options *options);
 
-/* A file of --json or --csv or a folder of --report that cannot be written is a usage error: said before anything is measured. What a file holds
- * is kept until the results are there. */
+/* A file of --json or --csv or a folder of --report that cannot be written is a usage error: said before anything is
+ * measured. What a file holds is kept until the results are there. */
 void options_check_files(const bench_options *options);
 
 /* help.c: the page of one subcommand, of the grammar for "problem", or of the program for NULL.

@@ -2,7 +2,7 @@
  *   multiply-adds   the best rate over all instruction sets of this CPU, 12 independent accumulators, no memory
  *   tile product    the best cblas_?gemm rate over a few small shapes as the fused engine uses them
  *   large product   cblas_?gemm of 1024 x 1024 x 1024
- *   reading         memory of a given size, read again and again, from one place or from four at once, whichever is faster
+ *   reading         memory of a given size, again and again, from one place or from four at once: the faster
  * All for one thread and, where more are asked for, for that many threads at once, each on its own data and each with
  * one BLAS thread. */
 #ifndef BENCH_PEAKS_H

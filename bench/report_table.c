@@ -328,10 +328,12 @@ void report_notes(const result_list *list, FILE *out) {
 
 /* ---- Summary ----------------------------------------------------------------------------------------------------- */
 
-/* Words prefer figures that are to be trusted, unless all such cases are below this share of the largest one's flops. */
+/* Words prefer figures that are to be trusted, unless all such cases are below this share of the largest one's
+ * flops. */
 static const double tiny_share = 1.0 / 64;
 
-/* True for the fused run of a case that naive and blas have in common with it; *doubtful when a figure of the three is. */
+/* True for the fused run of a case that naive and blas have in common with it; *doubtful when a figure of the three
+ * is. */
 static bool is_common(const result_list *list, const bench_result *r, bool *doubtful) {
     if (r->state != RESULT_TIMED || r->kind != RESULT_CHAIN || strcmp(r->engine, "fused") != 0)
         return false;

@@ -2,8 +2,8 @@
  *
  * The library's engines: stage_clock.c and the very objects of libattn are linked a second time, into one object whose
  * products and softmax kernels pass a clock (the linker's --wrap). The timed runs use libattn as it is, which knows
- * nothing of this. The loops without BLAS have no such seams: their stages are the differences of the whole run, one without
- * values (v_dim 0), and one without values and scores (scale 0), which leaves softmax. */
+ * nothing of this. The loops without BLAS have no such seams: their stages are the differences of the whole run, one
+ * without values (v_dim 0), and one without values and scores (scale 0), which leaves softmax. */
 #ifndef BENCH_STAGES_H
 #define BENCH_STAGES_H
 
@@ -22,8 +22,8 @@ typedef struct stage_times {
 
 double stage_total(const stage_times *t);
 
-/* Fills the times of one engine on a case. max_rows > 0: the loops run on a sample of about that many rows. False when the engine
- * refuses, fails, or this platform cannot look inside it. */
+/* Fills the times of one engine on a case. max_rows > 0: the loops run on a sample of about that many rows. False when
+ * the engine refuses, fails, or this platform cannot look inside it. */
 bool stages_measure(const bench_case *c, engine_id id, int64_t max_rows, stage_times *t);
 
 #endif

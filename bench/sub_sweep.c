@@ -1,10 +1,10 @@
 /* attn-bench sweep: the chain X -> Z over growing d_model and length, naive against BLAS.
  *
  * X [batch, len, d_model] is projected by three d_model x d_model matrices, then comes one attention call with heads of
- * 64 unless told otherwise, reading Q, K and V by strides where the projection left them, side by side in one array. The library's
- * projection is one product with the three matrices side by side: up to a tenth faster than three products for small
- * d_model (cblas_sgemm, d_model 64, OpenBLAS 0.3.21 on 2 cores of Zen 3, 2026-11-30), no different for large. The
- * loops without BLAS take the three matrices one after the other.
+ * 64 unless told otherwise, reading Q, K and V by strides where the projection left them, side by side in one array.
+ * The library's projection is one product with the three matrices side by side: up to a tenth faster than three
+ * products for small d_model (cblas_sgemm, d_model 64, OpenBLAS 0.3.21 on 2 cores of Zen 3, 2026-11-30), no different
+ * for large. The loops without BLAS take the three matrices one after the other.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@
 #include "subcommands.h"
 #include "sweep_plan.h"
 
-/* ---- Data of one d_model and batch, shared by all lengths, heads and numbers of threads ---------------------------- */
+/* ---- Data of one d_model and batch, shared by all lengths, heads and numbers of threads -------------------------- */
 
 typedef struct sweep_data {
     attn_dtype dtype;

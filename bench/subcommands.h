@@ -23,8 +23,8 @@ int sub_version(const bench_options *options);
 /* The operand as a problem; a mistake in it is a usage error. */
 support_case *parse_problem(const bench_options *options);
 
-/* The operands LAYER and HEADS with at most `rows` rows; HEADS as they are where that would change more: lengths, packed
- * members. A mistake is a usage error. */
+/* The operands LAYER and HEADS with at most `rows` rows; HEADS as they are where that would change more: lengths,
+ * packed members. A mistake is a usage error. */
 support_layer *parse_layer(const bench_options *options, int64_t rows);
 
 #endif

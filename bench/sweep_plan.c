@@ -222,8 +222,8 @@ static int64_t oracle_rows(const sweep_cell *cell) {
     return rows < 3 ? 3 : rows > 12 ? 12 : (int64_t)rows;
 }
 
-/* GFLOP/s of the projection loops at a d_model, up to 4096: the best of a few short runs. The textbook loops go down the
- * columns of W and are ten times slower where that is wide. */
+/* GFLOP/s of the projection loops at a d_model, up to 4096: the best of a few short runs. The textbook loops go down
+ * the columns of W and are ten times slower where that is wide. */
 static double loop_gflops(engine_id id, int64_t d_model) {
     enum { tries = 10 };
     const int64_t widest = 4096, work = 524288;
@@ -416,8 +416,8 @@ void sweep_plan_fit(sweep_plan *plan, const peaks *ceilings, double used) {
     }
     for (int i = 0; i < plan->count; i++)
         plan->cell[i].left_out |= in_between(plan, &plan->cell[i]);
-    /* A grid shows its curves even in figures of one run; shapes stand for themselves, fewer of them are better than figures
-     * that say nothing. One short cell is run whatever the budget says. */
+    /* A grid shows its curves even in figures of one run; shapes stand for themselves, fewer of them are better than
+     * figures that say nothing. One short cell is run whatever the budget says. */
     int hasty = plan->shapes.count > 0 ? REPEATED_LEVELS : LEVELS;
     while (!fit_levels(plan, ceilings, allowed, hasty) && (sweep_plan_cells(plan) > 1 || plan->seconds > short_cell))
         leave_out_largest(plan);

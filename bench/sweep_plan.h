@@ -44,9 +44,9 @@ typedef struct sweep_plan {
  * memory. */
 bool sweep_plan_grid(sweep_plan *plan, const bench_options *options);
 
-/* Estimates every cell from the ceilings (of each number of threads) and a short run of the loops, then chooses repeats and cells so that all is
- * done within the budget less `used` seconds: first fewer repeats, then no doubles, then every second length, then
- * without the largest cells. */
+/* Estimates every cell from the ceilings (of each number of threads) and a short run of the loops, then chooses repeats
+ * and cells so that all is done within the budget less `used` seconds: first fewer repeats, then no doubles, then every
+ * second length, then without the largest cells. */
 void sweep_plan_fit(sweep_plan *plan, const peaks *ceilings, double used);
 
 /* True for cells that share X and W. */

@@ -77,8 +77,8 @@ ATTN_API const char *attn_status_string(attn_status status);
 ATTN_API const char *attn_last_error(void);
 
 /* Initialises a struct whose first member is struct_size, all else 0: attn_problem p = ATTN_STRUCT_INIT(attn_problem);
- * in C++ as well. Each struct has its own name for it, such as ATTN_PROBLEM_INIT. To clear one again use its init function,
- * such as attn_problem_init(). */
+ * in C++ as well. Each struct has its own name for it, such as ATTN_PROBLEM_INIT. To clear one again use its init
+ * function, such as attn_problem_init(). */
 #ifdef __cplusplus
 #define ATTN_STRUCT_INIT(type) attn_struct_init<type>()
 #else
@@ -152,12 +152,12 @@ typedef struct attn_blas_info {
     const char *core;    /* the core its kernels are for: "Zen", "SkylakeX"; "" when it does not say */
     const char *flavour; /* "sequential", "pthread", "openmp"; "unknown" when it does not say */
     int integer_bits;    /* 32 or 64 */
-    /* a sentence when that core leaves vectors unused that the kernels in use have, as OpenBLAS does on processors newer
-     * than itself, or when the library is none of those named above, and what would help; "" when there is nothing to
-     * say. fused and the layer then multiply most themselves: docs/guide.md */
+    /* a sentence when that core leaves vectors unused that the kernels in use have, as OpenBLAS does on processors
+     * newer than itself, or when the library is none of those named above, and what would help; "" when there is
+     * nothing to say. fused and the layer then multiply most themselves: docs/guide.md */
     const char *advice;
-    /* 1 when the small products of this process, tiles of engine fused above all, are done by a kernel of libattn: while
-     * there is an advice, and beside cores that pack whatever they multiply, as "Haswell" and "Zen" do; else 0 */
+    /* 1 when the small products of this process, tiles of engine fused above all, are done by a kernel of libattn:
+     * while there is an advice, and beside cores that pack whatever they multiply, as "Haswell" and "Zen" do; else 0 */
     int own_products;
 } attn_blas_info;
 

@@ -136,10 +136,10 @@ ATTN_API attn_status attn_cache_attend_f32(const attn_context *context, const at
 ATTN_API attn_status attn_cache_attend_f64(const attn_context *context, const attn_cache *cache,
                                            const attn_problem *problem, const attn_args_f64 *args);
 
-/* A plan for attention of queries to the keys in a cache, however many they will be (since 0.1): attn_plan_create() with
- * kv_len = the capacity, which is what mask, bias and intermediates have as columns; those at or beyond a member's
- * length are not read, in intermediates they become -Inf and weights 0. Workspace, description, end of life: as any plan.
- * It serves every cache of the same sizes and precision.
+/* A plan for attention of queries to the keys in a cache, however many they will be (since 0.1): attn_plan_create()
+ * with kv_len = the capacity, which is what mask, bias and intermediates have as columns; those at or beyond a member's
+ * length are not read, in intermediates they become -Inf and weights 0. Workspace, description, end of life: as any
+ * plan. It serves every cache of the same sizes and precision.
  * problem: as for attn_cache_attend_f32(). *plan is written on success only. Memory: one small allocation.
  * Errors: as attn_plan_create(), and those of attn_cache_attend_f32() for the problem. */
 ATTN_API attn_status attn_cache_plan_create(const attn_context *context, const attn_cache *cache,

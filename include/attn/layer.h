@@ -30,7 +30,7 @@
 extern "C" {
 #endif
 
-/* ---- Layer: sizes, strides, options -------------------------------------------------------------------------------- */
+/* ---- Layer: sizes, strides, options ------------------------------------------------------------------------------ */
 
 /* Flags of attn_layer. A field whose flag is not set is not looked at. */
 /* All weights are [out, in], as most checkpoints store them, and used as they stand; else [in, out], as in X W. */
@@ -45,8 +45,8 @@ extern "C" {
 /* args.cache is given and capacity counts: attention sees the keys of the cache and the new ones, which join it. */
 #define ATTN_LAYER_HAS_CACHE (UINT64_C(1) << 4)
 
-/* Everything about a layer but the pointers to numbers. Sizes are literal, strides in elements. Row strides are at least
- * the row size when there is more than one row; batch strides do not count when there is one member, or with
+/* Everything about a layer but the pointers to numbers. Sizes are literal, strides in elements. Row strides are at
+ * least the row size when there is more than one row; batch strides do not count when there is one member, or with
  * ATTN_RAGGED. */
 typedef struct attn_layer {
     size_t struct_size; /* sizeof(attn_layer), set by the initialiser */
@@ -77,14 +77,15 @@ typedef struct attn_layer {
 ATTN_API attn_status attn_layer_init(attn_layer *layer, size_t struct_size);
 
 /* Reads flags and sizes, those of layer->attention too, and fills the strides of dense arrays (since 0.1); it writes
- * strides only. Errors: ATTN_ERR_NULL, _STRUCT_SIZE, _SIZE, _OVERFLOW, _FLAG (unknown ones, ragged keys with a cache). */
+ * strides only. Errors: ATTN_ERR_NULL, _STRUCT_SIZE, _SIZE, _OVERFLOW, _FLAG (unknown ones, ragged keys with a
+ * cache). */
 ATTN_API attn_status attn_layer_layout_dense(attn_layer *layer);
 
-/* The floating-point operations of a layer (since 0.1): 2 * rows * in * out for each projection, of rows that count, and
- * attn_problem_flops() for attention. q_lens, kv_lens: as in the args, ragged members too; past: the keys that the
+/* The floating-point operations of a layer (since 0.1): 2 * rows * in * out for each projection, of rows that count,
+ * and attn_problem_flops() for attention. q_lens, kv_lens: as in the args, ragged members too; past: the keys that the
  * cache holds of each member; [batch] each, NULL for full length and for nothing. Strides and rotary do not count, but
- * for the strides of mask and bias. Errors: ATTN_ERR_NULL, _STRUCT_SIZE, _SIZE, _STRIDE, _VALUE, _LENGTH, _OVERFLOW, _FLAG,
- * _UNSUPPORTED; none of workspace or BLAS. */
+ * for the strides of mask and bias. Errors: ATTN_ERR_NULL, _STRUCT_SIZE, _SIZE, _STRIDE, _VALUE, _LENGTH, _OVERFLOW,
+ * _FLAG, _UNSUPPORTED; none of workspace or BLAS. */
 ATTN_API attn_status attn_layer_flops(const attn_layer *layer, const int64_t *q_lens, const int64_t *kv_lens,
                                       const int64_t *past, double *flops);
 
@@ -106,8 +107,8 @@ typedef struct attn_layer_args_f32 {
     const int64_t *ids;    /* ATTN_ROTARY_HAS_IDS: positions of the rows of x, [batch, q_len], ragged: [total_q] */
     const int64_t *kv_ids; /* the same of the context, in cross-attention: [batch, kv_len], ragged: [total_kv] */
     const float *cosines, *sines; /* ATTN_ROTARY_HAS_TABLES: as for attn_rotary_f32() */
-    /* Lengths, mask, bias, slopes, sink, lse, intermediates, as for attn_sdpa_f32(); q, k, v, out are NULL. NULL for none
-     * of them. q_lens count rows of x, kv_lens rows of the context or new keys; in self-attention kv_lens NULL is
+    /* Lengths, mask, bias, slopes, sink, lse, intermediates, as for attn_sdpa_f32(); q, k, v, out are NULL. NULL for
+     * none of them. q_lens count rows of x, kv_lens rows of the context or new keys; in self-attention kv_lens NULL is
      * q_lens, and kv_offsets are NULL. */
     const attn_args_f32 *attention;
 } attn_layer_args_f32;
@@ -146,23 +147,25 @@ ATTN_API attn_status attn_layer_args_init_f64(attn_layer_args_f64 *args, size_t 
  *   nothing joins it.
  * NULL: context = defaults; arrays without elements; others see attn_layer_args_f32.
  * Aliasing: inputs may alias each other. y, lse and intermediates are refused (ATTN_ERR_OVERLAP) where one starts at an
- *   input's pointer, lengths and offsets included, or where both extents are dense and intersect; other overlaps with an
- *   input are undefined. They overlap neither themselves nor each other; the memory of the cache is no other argument's,
- *   and lengths in it are refused.
+ *   input's pointer, lengths and offsets included, or where both extents are dense and intersect; other overlaps with
+ *   an input are undefined. They overlap neither themselves nor each other; the memory of the cache is no other
+ *   argument's, and lengths in it are refused.
  * NaN and Inf: in the products as they give them, in attention as sdpa.h says.
  * Rows of x at or beyond q_lens[b] and of the context at or beyond kv_lens[b] are not read; those of y become 0. The
  *   rows of a ragged y that belong to no member are not written. A row that sees no key is b_O.
- * Accuracy: |y_j - exact| <= (1 + (sqrt(d_in) + sqrt(n_z)) / 4) (3 + g max|s|) eps max|V| |W_O[:, j]| + eps |b_O[j]|, for
- *   seeded sets of data and weights, |W_O[:, j]| the Euclidean norm of the column, d_in the larger of d_model and
- *   d_context; max|s|, max|V| over the visible keys of all heads of the row, each number at least the root of the sum of its
- *   squared terms; g = max(1.5, 0.45 sqrt(head_dim)). Rotary positions in double add what position.h says about large angles.
- * Threads: at most those of the context, over blocks of rows and columns, heads and members. Bits do not depend on their
- *   number nor on the other members of the batch, lengths of their buffers included.
- * Memory: one workspace from the context's allocator, freed before it returns; attn_layer_plan_workspace() tells how much.
+ * Accuracy: |y_j - exact| <= (1 + (sqrt(d_in) + sqrt(n_z)) / 4) (3 + g max|s|) eps max|V| |W_O[:, j]| + eps |b_O[j]|,
+ *   for seeded sets of data and weights, |W_O[:, j]| the Euclidean norm of the column, d_in the larger of d_model and
+ *   d_context; max|s|, max|V| over the visible keys of all heads of the row, each number at least the root of the sum
+ *   of its squared terms; g = max(1.5, 0.45 sqrt(head_dim)). Rotary positions in double add what position.h says about
+ *   large angles.
+ * Threads: at most those of the context, over blocks of rows and columns, heads and members. Bits do not depend on
+ *   their number nor on the other members of the batch, lengths of their buffers included.
+ * Memory: one workspace from the context's allocator, freed before it returns; attn_layer_plan_workspace() tells how
+ * much.
  * Errors: ATTN_ERR_NULL, _SIZE, _STRIDE, _VALUE, _ID, _LENGTH (more keys than the cache has room for too), _OVERFLOW,
- *   _OVERLAP, _FLAG, _STRUCT_SIZE, _UNSUPPORTED, _DTYPE (a cache of the other precision): all are found before anything is
- *   written. ATTN_ERR_NOMEM, _BLAS: nothing was written. ATTN_ERR_THREADS: y, lse and intermediates are unspecified, the
- *   cache holds what it held.
+ *   _OVERLAP, _FLAG, _STRUCT_SIZE, _UNSUPPORTED, _DTYPE (a cache of the other precision): all are found before anything
+ *   is written. ATTN_ERR_NOMEM, _BLAS: nothing was written. ATTN_ERR_THREADS: y, lse and intermediates are unspecified,
+ *   the cache holds what it held.
  * Source: Vaswani et al. 2017, section 3.2.2; grouped heads: Ainslie et al. 2023, "GQA". */
 ATTN_API attn_status attn_layer_f32(const attn_context *context, const attn_layer *layer,
                                     const attn_layer_args_f32 *args);
@@ -177,28 +180,29 @@ typedef struct attn_layer_plan attn_layer_plan;
 
 /* Checks a layer and makes a plan (since 0.1). It copies what it needs of context, layer, problem and rotary; the
  * context's threads = 0 is resolved now. *plan is written on success only.
- * Memory: one allocation from context->alloc. Errors: as attn_layer_f32() for the layer; ATTN_ERR_DTYPE for a dtype that is
- * none; ATTN_ERR_NOMEM. */
+ * Memory: one allocation from context->alloc. Errors: as attn_layer_f32() for the layer; ATTN_ERR_DTYPE for a dtype
+ * that is none; ATTN_ERR_NOMEM. */
 ATTN_API attn_status attn_layer_plan_create(const attn_context *context, const attn_layer *layer, attn_dtype dtype,
                                             attn_layer_plan **plan);
 
 /* Frees a plan; NULL is allowed (since 0.1). No thread may be running it. */
 ATTN_API void attn_layer_plan_destroy(attn_layer_plan *plan);
 
-/* Bytes of workspace that a run needs, for all lengths up to the layer's: projected rows, the rows of Z, and attention's
- * own or, at other times, packed weights (since 0.1). Errors: ATTN_ERR_NULL. */
+/* Bytes of workspace that a run needs, for all lengths up to the layer's: projected rows, the rows of Z, and
+ * attention's own or, at other times, packed weights (since 0.1). Errors: ATTN_ERR_NULL. */
 ATTN_API attn_status attn_layer_plan_workspace(const attn_layer_plan *plan, size_t *bytes);
 
-/* Writes what the plan decided for full length as lines "name: value" into text, as attn_plan_describe() does (since 0.1):
- * sizes and options of the layer, its products and their path, positions, cache, the layer's workspace, then all lines of
- * the plan of its attention. *needed and a text that does not fit: as there. Errors: ATTN_ERR_NULL. */
+/* Writes what the plan decided for full length as lines "name: value" into text, as attn_plan_describe() does (since
+ * 0.1): sizes and options of the layer, its products and their path, positions, cache, the layer's workspace, then all
+ * lines of the plan of its attention. *needed and a text that does not fit: as there. Errors: ATTN_ERR_NULL. */
 ATTN_API attn_status attn_layer_plan_describe(const attn_layer_plan *plan, char *text, size_t size, size_t *needed);
 
-/* Runs a plan (since 0.1). workspace: at least attn_layer_plan_workspace() bytes, aligned to ATTN_WORKSPACE_ALIGN, used by
- * this call only and without meaning afterwards; nothing is allocated then. NULL (with any workspace_bytes): taken from
- * the context's allocator and freed before the call returns. A cache is changed: no one else may use it meanwhile.
+/* Runs a plan (since 0.1). workspace: at least attn_layer_plan_workspace() bytes, aligned to ATTN_WORKSPACE_ALIGN, used
+ * by this call only and without meaning afterwards; nothing is allocated then. NULL (with any workspace_bytes): taken
+ * from the context's allocator and freed before the call returns. A cache is changed: no one else may use it meanwhile.
  * Everything else, bits included, as attn_layer_f32().
- * Errors: as attn_layer_f32() for the arguments; ATTN_ERR_WORKSPACE; ATTN_ERR_DTYPE for a plan of the other precision. */
+ * Errors: as attn_layer_f32() for the arguments; ATTN_ERR_WORKSPACE; ATTN_ERR_DTYPE for a plan of the other
+ * precision. */
 ATTN_API attn_status attn_layer_plan_run_f32(const attn_layer_plan *plan, const attn_layer_args_f32 *args,
                                              void *workspace, size_t workspace_bytes);
 ATTN_API attn_status attn_layer_plan_run_f64(const attn_layer_plan *plan, const attn_layer_args_f64 *args,

@@ -11,14 +11,14 @@
  *   3. s += bias - slope |p - j|        bias and ALiBi; a score of -Inf now hides the key, and a bias of -Inf does so
  *                                       whatever the score was
  *   4. visibility: the intersection of boolean mask, causal, window and lengths; hidden keys have weight exactly 0
- *   5. softmax over the visible keys, maximum subtracted (by fused perhaps a score up to 11 below it: the same quotient);
- *      with a sink, exp(sink) is added to the denominator
+ *   5. softmax over the visible keys, maximum subtracted (by fused perhaps a score up to 11 below it: the same
+ *      quotient); with a sink, exp(sink) is added to the denominator
  *   6. out = sum_j a_j v_j;  lse = max + log(sum_j exp(s_j - max)), natural logarithm, without the sink
  * A row that sees no key is empty: out exactly 0, lse -Inf, weights 0. A NaN or +Inf score after step 3 makes its row
  * and its lse NaN. A NaN in a visible row of V reaches its column of the row's output (an Inf gives Inf or NaN there);
  * hidden keys never matter, whatever is stored there, and keys at or beyond a member's length are not even read. If
- * q . k overflows before the scale, its row is unspecified, and so is a column whose values are so large that 65536 times
- * their sum overflows before the division. A sink of +Inf takes everything: out 0.
+ * q . k overflows before the scale, its row is unspecified, and so is a column whose values are so large that 65536
+ * times their sum overflows before the division. A sink of +Inf takes everything: out 0.
  *
  * Small numbers (head_dim = v_dim = 1, scale 1, q = 1, so that the score of key j is k[j]):
  *   k = [1, 2], v = [3, 5]                                    4.462117157, lse 2.313261688
@@ -95,8 +95,8 @@ typedef struct attn_mask_strides {
 /* Everything about a computation but the pointers. Sizes are literal and never defaulted; strides in elements. Fill it
  * with attn_problem_init() or ATTN_PROBLEM_INIT, set the sizes, then call a layout helper or set the strides. After a
  * change of sizes call the helper again: strides that are larger than they need be are legal, and one
- * that leads to no element (of a single row, of an empty array) may be anything that is not negative. A size left 0 is a
- * size of 0: the call succeeds and writes nothing. */
+ * that leads to no element (of a single row, of an empty array) may be anything that is not negative. A size left 0 is
+ * a size of 0: the call succeeds and writes nothing. */
 typedef struct attn_problem {
     size_t struct_size;        /* sizeof(attn_problem), set by the initialiser */
     uint64_t flags;            /* ATTN_CAUSAL, ATTN_HAS_..., ATTN_WANT_..., ATTN_RAGGED */
@@ -130,7 +130,8 @@ typedef struct attn_problem {
 ATTN_API attn_status attn_problem_init(attn_problem *problem, size_t struct_size);
 
 /* Layout helpers: read the sizes and fill the strides of q, k, v, out, lse and scores (since 0.1), not those of
- * mask and bias. They write the strides only. Errors: ATTN_ERR_NULL, ATTN_ERR_STRUCT_SIZE, ATTN_ERR_SIZE, ATTN_ERR_OVERFLOW.
+ * mask and bias. They write the strides only. Errors: ATTN_ERR_NULL, ATTN_ERR_STRUCT_SIZE, ATTN_ERR_SIZE,
+ * ATTN_ERR_OVERFLOW.
  *   bhld        dense [batch, heads, len, dim]
  *   blhd        dense [batch, len, heads, dim], as a projection X W leaves it
  *   packed_qkv  slices of one array [batch, len, q_heads*head_dim + kv_heads*head_dim + kv_heads*v_dim] in the order

@@ -38,8 +38,8 @@ extern "C" {
 /* Numbers n = 0, 1, ... of the stream `stream` of `seed` are functions of (seed, stream, n) alone:
  *
  *   bits     Philox4x32-10 (Salmon et al. 2011) with the key (seed mod 2^32, seed / 2^32) and the counter
- *            (b mod 2^32, b / 2^32, stream mod 2^32, stream / 2^32) gives four words w0 .. w3 for block b. Number 2b has
- *            the 64 bits w0 + 2^32 w1, number 2b + 1 has w2 + 2^32 w3.
+ *            (b mod 2^32, b / 2^32, stream mod 2^32, stream / 2^32) gives four words w0 .. w3 for block b. Number 2b
+ *            has the 64 bits w0 + 2^32 w1, number 2b + 1 has w2 + 2^32 w3.
  *   uniform  u = (floor(bits / 2^12) + 1/2) / 2^52, exact in double, never 0 or 1.
  *   normal   with u and v the uniforms 2b and 2b + 1, r = sqrt(-2 ln u): number 2b is r cos(2 pi v), number 2b + 1 is
  *            r sin(2 pi v) (Box and Muller 1958). |normal| is at most 8.58.
@@ -64,8 +64,8 @@ ATTN_WEIGHTS_API attn_status attn_random_uniform_f64(const attn_context *context
 
 /* Normal random matrix (since 0.1).
  * Formula: x[i][j] = mean + stddev z, z the normal number n = i cols + j.
- * Shapes, NULL, aliasing, threads, memory and errors as attn_random_uniform_f32(); ATTN_ERR_VALUE when mean or stddev is
- *   not finite, stddev is below 0, or |mean| + 9 stddev is beyond the range of the precision. */
+ * Shapes, NULL, aliasing, threads, memory and errors as attn_random_uniform_f32(); ATTN_ERR_VALUE when mean or stddev
+ *   is not finite, stddev is below 0, or |mean| + 9 stddev is beyond the range of the precision. */
 ATTN_WEIGHTS_API attn_status attn_random_normal_f32(const attn_context *context, int64_t rows, int64_t cols,
                                                     double mean, double stddev, uint64_t seed, uint64_t stream,
                                                     float *x, int64_t row_stride);
@@ -202,17 +202,18 @@ typedef struct attn_low_rank_error {
 } attn_low_rank_error;
 
 /* Best approximation of W_Q W_K^T with fewer columns, for each query head (since 0.1).
- * Formula: M_h = W_Q,h W_K,h^T = U diag(s) V^T;  A_h = U_r diag(sqrt(s)), B_h = V_r diag(sqrt(s)), U_r and V_r the first
- *   `rank` columns. No factors of that rank leave less, in both norms. M_h itself, d_context columns wide, is never
+ * Formula: M_h = W_Q,h W_K,h^T = U diag(s) V^T;  A_h = U_r diag(sqrt(s)), B_h = V_r diag(sqrt(s)), U_r and V_r the
+ *   first `rank` columns. No factors of that rank leave less, in both norms. M_h itself, d_context columns wide, is never
  *   formed: W_Q,h = Q_1 R_1, W_K,h = Q_2 R_2, and R_1 R_2^T has the same s.
  *   A and B serve as W_Q and W_K of a layer with kv_heads = q_heads and head_dim = rank, whose scale must be given: it
  *   stays 1/sqrt of the original head_dim.
  * w_q: [d_model, q_heads * head_dim], w_k: [d_context, kv_heads * head_dim], head h in columns h head_dim and on.
  * a: [d_model, q_heads * rank], b: [d_context, q_heads * rank], written, head h in columns h rank and on.
  *   With ATTN_LOW_RANK_OUT_IN all four are transposed: w_q [q_heads * head_dim, d_model], and so on.
- * singular_values: [q_heads, min(head_dim, d_model, d_context)], written, dense, descending. errors: [q_heads], written.
- * Accuracy: singular values and A B^T within 40 eps sqrt(max size) norm(W_Q,h) norm(W_K,h), spectral norms; what is below
- *   that of the errors is rounding.
+ * singular_values: [q_heads, min(head_dim, d_model, d_context)], written, dense, descending. errors: [q_heads],
+ * written.
+ * Accuracy: singular values and A B^T within 40 eps sqrt(max size) norm(W_Q,h) norm(W_K,h), spectral norms; what is
+ *   below that of the errors is rounding.
  * NULL: arrays without elements; singular_values and errors when not wanted; a and b, both, when only the others are
  *   wanted; context = defaults.
  * Aliasing: inputs may alias each other; no output overlaps an input or another output.

@@ -93,8 +93,8 @@ ATTN_API attn_status attn_check_outputs_apart(const attn_extent *a, const attn_e
 /* ATTN_ERR_STRUCT_SIZE when a caller's struct_size is below the first version's or above ours. */
 attn_status attn_check_struct_size(const char *type, size_t given, size_t first, size_t ours);
 
-/* Copies a caller's struct of any known size to `copy`, later fields 0. Its first member is struct_size. ATTN_ERR_NULL when
- * it is NULL, by the name that the caller knows; ATTN_ERR_STRUCT_SIZE. */
+/* Copies a caller's struct of any known size to `copy`, later fields 0. Its first member is struct_size. ATTN_ERR_NULL
+ * when it is NULL, by the name that the caller knows; ATTN_ERR_STRUCT_SIZE. */
 ATTN_API attn_status attn_read_struct(const char *name, const char *type, const void *given, size_t first, size_t ours,
                                       void *copy);
 

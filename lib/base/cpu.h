@@ -9,13 +9,14 @@
  * constant from then on. What is compiled in may be less: attn_isa_in_use(). */
 attn_isa attn_cpu_isa(void);
 
-/* True where memory that is read in order, with computations between, comes faster when it is asked for ahead: on Intel's
- * processors. Four rows at a time read 15 GB/s instead of 12 on a 2-core Xeon (Emerald Rapids, 2026-11-30: LADDER.md, few
- * queries); AMD's Zen 4 fetches by itself. */
+/* True where memory that is read in order, with computations between, comes faster when it is asked for ahead: on
+ * Intel's processors. Four rows at a time read 15 GB/s instead of 12 on a 2-core Xeon (Emerald Rapids, 2026-11-30:
+ * LADDER.md, few queries); AMD's Zen 4 fetches by itself. */
 bool attn_cpu_is_to_be_asked(void);
 
-/* True where memory that is read once comes faster from several places at once: on AMD's processors before Zen 4, which fetch
- * ahead within a page only. 23 GB/s of keys and values in place of 13 on a 2-core Zen 3 (2026-12-01: LADDER.md, few queries). */
+/* True where memory that is read once comes faster from several places at once: on AMD's processors before Zen 4, which
+ * fetch ahead within a page only. 23 GB/s of keys and values in place of 13 on a 2-core Zen 3 (2026-12-01: LADDER.md,
+ * few queries). */
 bool attn_cpu_reads_apart(void);
 
 /* For tests, while nothing computes: as if it were such a CPU or not. */

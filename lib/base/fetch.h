@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* Where to: for what is read a few hundred cycles later, or for what is read so late, or is so much, that it would drive
- * other things from the first-level cache. */
+/* Where to: for what is read a few hundred cycles later, or for what is read so late, or is so much, that it would
+ * drive other things from the first-level cache. */
 typedef enum attn_fetch_to { ATTN_FETCH_TO_L1, ATTN_FETCH_TO_L2 } attn_fetch_to;
 
 enum { ATTN_FETCH_LINE = 64 };
@@ -15,10 +15,10 @@ static inline const void *attn_fetch_address(const void *x, int64_t bytes) {
     return (const void *)((uintptr_t)x + (uintptr_t)bytes);
 }
 
-/* Asks for a cache line every 64 bytes. Those are all of these bytes when they begin with a line; else a part of the last
- * line may be left out, which for rows of numbers costs less than finding out (LADDER.md, "In the fused engine").
- * Inlined by force, as must be whatever does nothing but call it: gcc 12 takes a static function that only asks for memory
- * for one without effect and drops its calls. */
+/* Asks for a cache line every 64 bytes. Those are all of these bytes when they begin with a line; else a part of the
+ * last line may be left out, which for rows of numbers costs less than finding out (LADDER.md, "In the fused engine").
+ * Inlined by force, as must be whatever does nothing but call it: gcc 12 takes a static function that only asks for
+ * memory for one without effect and drops its calls. */
 static inline __attribute__((always_inline)) void attn_fetch(const void *begin, int64_t bytes, attn_fetch_to to) {
     const char *line = begin;
     for (int64_t i = 0; i < bytes; i += ATTN_FETCH_LINE) {

@@ -1,8 +1,9 @@
 /* What the BLAS core in use makes of this CPU, by its name.
  *
- * OpenBLAS knows the processors that were there before it. What it does not know it takes for an old one: 0.3.21 computes
- * with core Prescott, sixteen bytes at a time, on a Xeon of 2023 (Emerald Rapids), at a sixth of what the CPU can do. BLIS
- * 0.9 takes core haswell there, with which fused ran at 60 of 178 GFLOP/s; by our own kernel it runs at 134.
+ * OpenBLAS knows the processors that were there before it. What it does not know it takes for an old one: 0.3.21
+ * computes with core Prescott, sixteen bytes at a time, on a Xeon of 2023 (Emerald Rapids), at a sixth of what the CPU
+ * can do. BLIS 0.9 takes core haswell there, with which fused ran at 60 of 178 GFLOP/s; by our own kernel it runs at
+ * 134.
  *
  * Cores of AVX2 use the vectors of an AVX2 processor, but pack both factors of whatever they multiply, a tile too: own
  * products take 0.77 to 0.9 of the time of fused (2-core Zen 3, OpenBLAS 0.3.21 core Zen, 2026-12-01, LADDER.md). Large
@@ -13,9 +14,9 @@
 
 #include "blas/blas.h"
 
-/* The x86 cores of OpenBLAS (driver/others/dynamic.c), some of which BLIS has by the same names in small letters, and the
- * instruction set of ours that their products are on a level with. AVX without FMA is half of AVX2, so that it counts as
- * generic. Those of AVX512 have small products that pack nothing. */
+/* The x86 cores of OpenBLAS (driver/others/dynamic.c), some of which BLIS has by the same names in small letters, and
+ * the instruction set of ours that their products are on a level with. AVX without FMA is half of AVX2, so that it
+ * counts as generic. Those of AVX512 have small products that pack nothing. */
 static const struct {
     const char *name;
     attn_isa isa;

@@ -5,8 +5,8 @@
  * threads calling sgemm). Libraries differ in whom their setting rules:
  *   one setting per thread        OpenBLAS of the OpenMP flavour, which follows omp_get_max_threads() of the calling
  *                                 thread; MKL. Each guard saves and restores that of its own thread.
- *   one setting for the process   OpenBLAS of the pthread flavour, BLIS of any flavour. The first guard in saves it, the
- *                                 last one out restores it; saving and restoring per call would race.
+ *   one setting for the process   OpenBLAS of the pthread flavour, BLIS of any flavour. The first guard in saves it,
+ *                                 the last one out restores it; saving and restoring per call would race.
  */
 #define _GNU_SOURCE /* RTLD_DEFAULT, kinds of pthread_rwlock_t */
 #include <dlfcn.h>
@@ -210,9 +210,9 @@ static void leave_process(void) {
 /* ---- Forks ------------------------------------------------------------------------------------------------------- */
 
 /* A BLAS library holds locks of its own for moments of a product, and a fork copies them locked: a child of OpenBLAS
- * 0.3.21 then waits in blas_memory_alloc() for ever (7 of 10,000 forks while two other threads computed small products).
- * So a fork waits for the products that run. Threads share few of these locks, so that they do not wait for each other's
- * cache line. */
+ * 0.3.21 then waits in blas_memory_alloc() for ever (7 of 10,000 forks while two other threads computed small
+ * products). So a fork waits for the products that run. Threads share few of these locks, so that they do not wait for
+ * each other's cache line. */
 enum { LANES = 16, CACHE_LINE = 64 };
 static struct { _Alignas(CACHE_LINE) pthread_rwlock_t lock; } lane[LANES];
 

@@ -1,4 +1,5 @@
-/* Products of the chain and of the layer: the rows of each member times one matrix, cut into blocks that threads draw. */
+/* Products of the chain and of the layer: the rows of each member times one matrix, cut into blocks that threads
+ * draw. */
 #ifndef ATTN_LIB_PRODUCT_H
 #define ATTN_LIB_PRODUCT_H
 

@@ -14,8 +14,8 @@ enum {
     DEPTH_UNIT = 16,
 };
 
-/* The most rows of a member that takes panels. Cores named SkylakeX have small products too, but read large matrices faster in
- * blocks: on 2-core Xeons (Sapphire and Emerald Rapids), 2026-11-30, panels are ahead up to some 150 rows. */
+/* The most rows of a member that takes panels. Cores named SkylakeX have small products too, but read large matrices
+ * faster in blocks: on 2-core Xeons (Sapphire and Emerald Rapids), 2026-11-30, panels are ahead up to some 150 rows. */
 static int64_t most_panel_rows(void) {
     if (attn_blas_falls_short() || attn_blas_core_is("Cooperlake"))
         return INT64_MAX;

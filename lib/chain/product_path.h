@@ -10,8 +10,8 @@
 /* What product.c has for the rows of a member times a matrix.
  *
  *   strips  members of few rows wait for the weights to arrive from memory, once for all of them, in loops of our own
- *   panels  some columns of the weights are packed once for many rows, then multiplied in tiles: by BLAS where it leaves
- *           them unpacked, by a kernel of our own where the BLAS core leaves vectors of this CPU unused
+ *   panels  some columns of the weights are packed once for many rows, then multiplied in tiles: by BLAS where it
+ *           leaves them unpacked, by a kernel of our own where the BLAS core leaves vectors of this CPU unused
  *   blocks  large products, which BLAS packs itself
  */
 typedef enum attn_product_path { ATTN_PATH_STRIPS, ATTN_PATH_PANELS, ATTN_PATH_BLOCKS, ATTN_PATHS } attn_product_path;

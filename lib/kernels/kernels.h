@@ -29,13 +29,13 @@ typedef struct REAL(attn_kernels) {
      * what the step before has left, or 1).
      * On exit s[i][j] = exp(s - row_max[i]) with the new maximum, row_sum[i] = old sum rescaled + sum of the new
      * s[i][:], and rescale[i] is what the output accumulated so far must be multiplied by (1 when the maximum did not
-     * move, or there was none). While a row has seen nothing but -Inf, row_max stays -Inf, row_sum 0, and s[i][:] becomes
-     * 0. A NaN or +Inf score makes row_sum NaN for good.
-     * With `keep`, a row that has a maximum keeps it while its new weights add up to 65536 at most and are not NaN, which saves
-     * a reading of the scores: weights are then relative to a score next to the largest. Returns the number of rows for
-     * which that turned out to be wrong, 0 without `keep`: their rescale is -1, their scores are lost, their state is as
-     * before, and the caller makes their scores again and calls once more without `keep`. A row's bits depend on that row
-     * alone. */
+     * move, or there was none). While a row has seen nothing but -Inf, row_max stays -Inf, row_sum 0, and s[i][:]
+     * becomes 0. A NaN or +Inf score makes row_sum NaN for good.
+     * With `keep`, a row that has a maximum keeps it while its new weights add up to 65536 at most and are not NaN,
+     * which saves a reading of the scores: weights are then relative to a score next to the largest. Returns the number
+     * of rows for which that turned out to be wrong, 0 without `keep`: their rescale is -1, their scores are lost,
+     * their state is as before, and the caller makes their scores again and calls once more without `keep`. A row's
+     * bits depend on that row alone. */
     int64_t (*softmax_tile)(int64_t rows, int64_t cols, real *s, int64_t ld, bool keep, real *row_max, real *row_sum,
                             real *rescale);
 
@@ -57,17 +57,17 @@ typedef struct REAL(attn_kernels) {
 
     /* Few rows times a matrix that is read once: y[r][j] += sum_c x[r][c] w[c][j] for j < cols, or with
      * product_transposed y[r][j] = scale sum_c x[r][c] w[j][c], over c < k; rows of w lie ld apart, those of x and y
-     * anywhere. A result's bits depend on its own row and column alone. add_product adds in ascending c; with `apart` it
-     * takes each 256 terms, and what is left if that is 64 or more, a quarter apart: 0, 64, 128, 192, 1, 65 and so on, those
-     * above a multiple of four in order at the end. product_transposed has the same bits either way. */
+     * anywhere. A result's bits depend on its own row and column alone. add_product adds in ascending c; with `apart`
+     * it takes each 256 terms, and what is left if that is 64 or more, a quarter apart: 0, 64, 128, 192, 1, 65 and so
+     * on, those above a multiple of four in order at the end. product_transposed has the same bits either way. */
     void (*add_product)(int64_t rows, int64_t cols, int64_t k, bool apart, const real *const *x, const real *w,
                         int64_t ld, real *const *y);
     void (*product_transposed)(int64_t rows, int64_t cols, int64_t k, bool apart, real scale, const real *const *x,
                                const real *w, int64_t ld, real *const *y);
 
     /* y[i][j] = alpha sum_c x[i][c] w[c][j], or that much more with `add`: rows x cols results over c < k, each in
-     * ascending c in `real`, in sums of up to 256 terms (AVX-512 128), so that its bits depend on its own row and column
-     * alone. y is not read without `add`. */
+     * ascending c in `real`, in sums of up to 256 terms (AVX-512 128), so that its bits depend on its own row and
+     * column alone. y is not read without `add`. */
     void (*multiply)(int64_t rows, int64_t cols, int64_t k, real alpha, const real *x, int64_t ldx, const real *w,
                      int64_t ldw, bool add, real *y, int64_t ldy);
 

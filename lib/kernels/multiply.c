@@ -1,13 +1,14 @@
-/* Kernel multiply: products of tiles whose w fits the cache, for BLAS cores that leave vectors of this CPU unused or pack even
- * a tile.
+/* Kernel multiply: products of tiles whose w fits the cache, for BLAS cores that leave vectors of this CPU unused or
+ * pack even a tile.
  *
- * A block of results stays in registers over its terms, each result in sums of ascending terms, so that its bits depend on
- * its own row and column alone. Columns of a block outermost: its part of w stays in the first-level cache for all rows.
+ * A block of results stays in registers over its terms, each result in sums of ascending terms, so that its bits depend
+ * on its own row and column alone. Columns of a block outermost: its part of w stays in the first-level cache for all
+ * rows.
  */
 #include "kernels/simd.h"
 
-/* Rows and vectors of a block: 24 of 32 registers hold sums, or 12 of 16, and each load of w serves all rows. Where fewer
- * columns are left the block is taller. */
+/* Rows and vectors of a block: 24 of 32 registers hold sums, or 12 of 16, and each load of w serves all rows. Where
+ * fewer columns are left the block is taller. */
 #if defined(ATTN_KERNEL_ISA_AVX512) || defined(ATTN_KERNEL_ISA_NEON)
 #define BLOCK_VECS 4
 #define MOST_SUMS 24
@@ -18,7 +19,8 @@
 #define MOST_ROWS 12
 #define ROWS_OF(vecs) (MOST_SUMS / (vecs) < MOST_ROWS ? MOST_SUMS / (vecs) : MOST_ROWS)
 
-/* Terms of a sum, whose part of w stays in the first-level cache: longer ones are added up from such, which is more exact. */
+/* Terms of a sum, whose part of w stays in the first-level cache: longer ones are added up from such, which is more
+ * exact. */
 #ifdef ATTN_KERNEL_ISA_AVX512
 #define MOST_TERMS 128
 #else
@@ -92,7 +94,8 @@ INLINE void multiply_block(int rows, int vecs, bool ragged, const column_product
         store_block(rows, vecs, ragged, false, p, y, sum);
 }
 
-/* All rows of so many vectors of columns. A function for each number: gcc 12 runs out of registers where they share one. */
+/* All rows of so many vectors of columns. A function for each number: gcc 12 runs out of registers where they share
+ * one. */
 #define DEFINE_COLUMNS(name, vecs, ragged)                                                                             \
     static __attribute__((noinline)) void name(const column_product *p) {                                              \
         const real *x = p->x;                                                                                          \

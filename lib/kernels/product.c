@@ -1,14 +1,14 @@
 /* Kernels for products of few rows with a large matrix, which is read once: add_product and product_transposed.
  *
- * A result takes its terms in an order of its own, whatever rows and columns are computed beside it, so that its bits do
- * not depend on them. The first rows of x read w in the order of memory, row by row, if its rows are short: the processor
- * fetches ahead of that and of nothing else (2-core Zen 4, 2026-11-30: 10 GB/s four rows at a time, 30 row by row:
- * LADDER.md). The other rows of x find w in the first-level cache. Where several rows compute meanwhile, Intel's processors
- * want to be asked all the same (base/cpu.h). Long rows are read four at a time, for a single row of x eight, and what comes
- * next is asked for.
+ * A result takes its terms in an order of its own, whatever rows and columns are computed beside it, so that its bits
+ * do not depend on them. The first rows of x read w in the order of memory, row by row, if its rows are short: the
+ * processor fetches ahead of that and of nothing else (2-core Zen 4, 2026-11-30: 10 GB/s four rows at a time, 30 row by
+ * row: LADDER.md). The other rows of x find w in the first-level cache. Where several rows compute meanwhile, Intel's
+ * processors want to be asked all the same (base/cpu.h). Long rows are read four at a time, for a single row of x
+ * eight, and what comes next is asked for.
  *
- * With `apart` w is read from four places at once, a group of its rows at a time: 23 GB/s in place of 13 on a 2-core Zen 3
- * (2026-12-01), which fetches ahead within a page only.
+ * With `apart` w is read from four places at once, a group of its rows at a time: 23 GB/s in place of 13 on a 2-core
+ * Zen 3 (2026-12-01), which fetches ahead within a page only.
  */
 #include "base/cpu.h"
 #include "base/fetch.h"
@@ -19,15 +19,16 @@
 #define DEPTH 4
 #define DEPTH_ALONE 8 /* for a single row of x, of a wide matrix */
 
-/* Rows of w that are asked for before they are read, by the first rows of x: into the second-level cache, since they would
- * drive each other from the first. */
+/* Rows of w that are asked for before they are read, by the first rows of x: into the second-level cache, since they
+ * would drive each other from the first. */
 #define AHEAD 16
 #define ASK_FOR(w, elements) __builtin_prefetch(attn_fetch_address(w, (elements) * (int64_t)sizeof(real)), 0, 2)
 
 /* Rows of w that go through all rows of x before the next ones. */
 #define STRIP 16
 
-/* `apart`: rows of w that are read together, DEPTH at a time from as many parts of the group, and the fewest worth it. */
+/* `apart`: rows of w that are read together, DEPTH at a time from as many parts of the group, and the fewest worth
+ * it. */
 #define GROUP 256
 #define LEAST_GROUP 64
 
@@ -56,8 +57,8 @@ INLINE void panel_row(int rows, int vecs, int64_t part, int64_t fetched, const r
 }
 
 /* y[r][j] += sum of x[r][c] w[c][j] over `depth` rows of w for `vecs` vectors of columns, the last of them of `part`
- * columns only; rows, vecs and whether there is a part are constants at every call. A single row of x is so fast that the
- * processor's guesses do harm (15 GB/s from memory in place of 28), unless each load stands apart. */
+ * columns only; rows, vecs and whether there is a part are constants at every call. A single row of x is so fast that
+ * the processor's guesses do harm (15 GB/s from memory in place of 28), unless each load stands apart. */
 INLINE void product_panel(int rows, int vecs, int64_t part, int64_t depth, int64_t fetched, const real *const *x,
                           int64_t c, const real *w, int64_t ld, real *const *y, int64_t j) {
     vec sum[PANEL_ROWS][PANEL_VECS];
@@ -113,8 +114,8 @@ INLINE void product_strip(int rows, int64_t cols, int64_t depth, bool first, con
         product_panel(rows, 1, cols - j, depth, 0, x, c, w, ld, y, j);
 }
 
-/* Wide matrices, and rows far apart: y[r][j] += sum of x[r][c + d step] w[d][j] over `depth` rows of w; rows and depth are
- * constants at every call. */
+/* Wide matrices, and rows far apart: y[r][j] += sum of x[r][c + d step] w[d][j] over `depth` rows of w; rows and depth
+ * are constants at every call. */
 INLINE void product_step(int rows, int depth, bool fetch, int64_t cols, const real *const *x, int64_t c, int64_t step,
                          const real *w, int64_t ld, real *const *y) {
     vec factor[ROWS][DEPTH_ALONE];
@@ -198,8 +199,8 @@ void KERNEL(add_product)(int64_t rows, int64_t cols, int64_t k, bool apart, cons
 
 #define MOST_RESULTS 16
 
-/* rows x cols results, columns j, j + step and so on, from their sums, which are made across lanes for LANES results at a
- * time. */
+/* rows x cols results, columns j, j + step and so on, from their sums, which are made across lanes for LANES results at
+ * a time. */
 INLINE void store_results(int rows, int cols, real scale, vec *sum, real *const *y, int64_t j, int64_t step) {
     int results = rows * cols, padded = (results + LANES - 1) / LANES * LANES;
 #pragma GCC unroll 16

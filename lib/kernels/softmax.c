@@ -28,8 +28,8 @@ INLINE vec lane_maxima(int64_t n, const real *x, vec start) {
     return vec_max(vec_max(largest[0], largest[1]), vec_max(largest[2], largest[3]));
 }
 
-/* y = exp(x - base[i]) for row i of n <= CHUNK elements each; their sums lane by lane in sum[i]. `above`, a constant at every
- * call: x may be above the base; what is too far above gives something negative, huge or NaN. */
+/* y = exp(x - base[i]) for row i of n <= CHUNK elements each; their sums lane by lane in sum[i]. `above`, a constant at
+ * every call: x may be above the base; what is too far above gives something negative, huge or NaN. */
 INLINE void exponentials_of(bool above, int rows, int64_t n, const real *x, int64_t ldx, const real *base, real *y,
                             int64_t ldy, vec *sum) {
     for (int r = 0; r < rows; r++, x += ldx, y += ldy) {
@@ -99,8 +99,8 @@ INLINE vec row_maxima(int rows, int64_t cols, const real *s, int64_t ld, vec old
     return vec_max(old, vec_largest_of_each(largest));
 }
 
-/* Replaces the scores of the rows by their exponentials relative to `base`, with `above` as above; adds the sum of row r to
- * lane r of the total. */
+/* Replaces the scores of the rows by their exponentials relative to `base`, with `above` as above; adds the sum of row
+ * r to lane r of the total. */
 INLINE void row_exponentials(int rows, int64_t cols, real *s, int64_t ld, vec base, bool above, doubles *total) {
     real base_of[LANES];
     vec_store(base_of, base);
@@ -133,8 +133,8 @@ INLINE void store_rows(int rows, real *x, vec v) {
 #define MOST_KEPT 65536
 #define LEAST_SETTLED ((real)1 / MOST_KEPT)
 
-/* A maximum of -Inf counts as 0, so that -Inf gives 0 and NaN stays. With `keep` returns how many rows would have needed another
- * maximum. Each row decides for itself, whatever the others do. */
+/* A maximum of -Inf counts as 0, so that -Inf gives 0 and NaN stays. With `keep` returns how many rows would have
+ * needed another maximum. Each row decides for itself, whatever the others do. */
 INLINE int64_t tile_of_rows(int rows, int64_t cols, real *s, int64_t ld, bool keep, real *row_max, real *row_sum,
                             real *rescale) {
     const vec none = vec_all((real)-INFINITY), one = vec_all(1);

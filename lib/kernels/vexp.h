@@ -94,8 +94,8 @@ INLINE vec vexp_q(vec r) {
 }
 
 /* e^r, and in the low bits of *n_bits the integer n plus the exponent's bias. Any x, garbage where exp(x) is no normal
- * number, but NaN stays NaN. With one_step, a constant at every call, x is reduced by EXP_LN2 alone; generic does not look
- * at it. */
+ * number, but NaN stays NaN. With one_step, a constant at every call, x is reduced by EXP_LN2 alone; generic does not
+ * look at it. */
 INLINE vec vexp_reduced(vec x, bool one_step, vec_bits *n_bits) {
     const vec shift = vec_all(EXP_SHIFT + EXP_BIAS);
     vec shifted = vec_fma(x, vec_all(EXP_LOG2E), shift);
@@ -115,9 +115,9 @@ INLINE vec vexp_reduced(vec x, bool one_step, vec_bits *n_bits) {
 #endif
 }
 
-/* exp(x) for the softmax, a weight relative to that of some other score: +0 below EXP_LOWEST or next to it, NaN stays. In
- * float EXP_LN2 takes the place of its two parts: off by 2.8e-9 of its value, so that another 2.8e-9 |x| is added to the
- * errors below; that of double would matter for small weights. */
+/* exp(x) for the softmax, a weight relative to that of some other score: +0 below EXP_LOWEST or next to it, NaN stays.
+ * In float EXP_LN2 takes the place of its two parts: off by 2.8e-9 of its value, so that another 2.8e-9 |x| is added to
+ * the errors below; that of double would matter for small weights. */
 #ifdef ATTN_KERNEL_ISA_AVX512
 /* As many powers of two as a vector has lanes, so that three terms do, in double seven; within 1.3 ulp of e^x. Above
  * EXP_HIGHEST it is infinite or NaN. LADDER.md. */
@@ -146,8 +146,8 @@ INLINE vec vexp_weight_above(vec x) {
     return vexp_weight(x);
 }
 #else
-/* x <= WEIGHT_MOST; no mask and, in float, one step of reduction less than vexp(). Weights below 2^-126 (double 2^-1022), of
- * which there is hardly one, may be subnormal. */
+/* x <= WEIGHT_MOST; no mask and, in float, one step of reduction less than vexp(). Weights below 2^-126 (double
+ * 2^-1022), of which there is hardly one, may be subnormal. */
 #define WEIGHT_MOST 60
 #if defined(ATTN_KERNEL_ISA_AVX2) && ATTN_REAL_BITS == 32
 /* Four powers of two, so that four terms do; within 1.3 ulp of e^x. */

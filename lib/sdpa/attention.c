@@ -79,7 +79,8 @@ attn_task attn_task_at(const attn_call *call, int64_t number) {
     return task;
 }
 
-/* Tasks left for each worker from which on it takes its next one only when it is free: the last ones may be anybody's. */
+/* Tasks left for each worker from which on it takes its next one only when it is free: the last ones may be
+ * anybody's. */
 enum { LAST_TASKS = 2 };
 
 static void run_tasks(void *argument, int worker) {

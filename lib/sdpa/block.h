@@ -52,8 +52,8 @@ void attn_block_begin(const attn_call *call, const attn_query_block *block);
 /* Takes a block, or a part of its heads and rows, over all its visible keys. */
 typedef void attn_over_keys(const attn_call *call, const attn_task *task, const attn_query_block *block);
 
-/* From what a block has gathered from all its keys to out and lse; parts that are not finite are done again with cleaned
- * values. */
+/* From what a block has gathered from all its keys to out and lse; parts that are not finite are done again with
+ * cleaned values. */
 void attn_block_complete(const attn_call *call, const attn_task *task, const attn_query_block *block,
                          attn_over_keys *over_keys);
 

@@ -15,8 +15,8 @@ static attn_key_range keys_of(const attn_task *task, const attn_query_block *blo
     return attn_block_keys(&task->member, block->row0, block->rows);
 }
 
-/* The rows of `block` now stand for the keys of both; `chunk` is used up. Rows that have seen no key of one of them are as if
- * it were not there, since blocks with other rows may not have it: 0 + -0 would not be -0. */
+/* The rows of `block` now stand for the keys of both; `chunk` is used up. Rows that have seen no key of one of them are
+ * as if it were not there, since blocks with other rows may not have it: 0 + -0 would not be -0. */
 static void merge(const attn_call *call, const attn_query_block *block, const attn_query_block *chunk) {
     const attn_kernels *kernels = call->kernels;
     int64_t rows = block->heads * block->rows, v_dim = call->plan->problem.v_dim;

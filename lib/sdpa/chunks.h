@@ -1,5 +1,6 @@
-/* Keys in chunks: long key ranges are cut at multiples of a size that the member decides, each chunk with maxima, sums and an
- * output of its own, which are merged in the order of the keys. The chunks may then be anybody's. Serves fused's two paths. */
+/* Keys in chunks: long key ranges are cut at multiples of a size that the member decides, each chunk with maxima, sums
+ * and an output of its own, which are merged in the order of the keys. The chunks may then be anybody's. Serves fused's
+ * two paths. */
 #ifndef ATTN_LIB_CHUNKS_H
 #define ATTN_LIB_CHUNKS_H
 

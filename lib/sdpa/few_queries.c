@@ -30,8 +30,8 @@ static void add_clean_product(const attn_call *call, const attn_head *arrays, at
     }
 }
 
-/* Scores of many rows: K Q^T, a strip of keys at a time, so that no sum goes across lanes, then transposed into place. K is
- * read as it lies. */
+/* Scores of many rows: K Q^T, a strip of keys at a time, so that no sum goes across lanes, then transposed into place.
+ * K is read as it lies. */
 static void scores_of_many_rows(const attn_call *call, const attn_head *shared, const attn_tile *tile,
                                 const attn_query_block *block, int64_t rows, const real *const *q) {
     const attn_kernels *kernels = call->kernels;
@@ -60,8 +60,8 @@ static bool hidden_from_all(const attn_call *call, const attn_task *task, const 
     return true;
 }
 
-/* The rows of all heads over the keys of a chunk. The values of a row or of a few stay in registers; CBLAS has nothing to
- * offer here. */
+/* The rows of all heads over the keys of a chunk. The values of a row or of a few stay in registers; CBLAS has nothing
+ * to offer here. */
 static void over_chunk(const attn_call *call, const attn_task *task, const attn_query_block *block,
                        attn_key_range keys) {
     const attn_problem *p = &call->plan->problem;

@@ -1,6 +1,7 @@
 /* Tiles of queries and keys with an online softmax: a block of rows goes over the keys tile by tile, its output
  * accumulating, and no more than one tile of scores exists per thread. A tile of keys is prepared once for all rows and
- * heads of the block. Few queries have a path of their own (few_queries.c), the smallest members go to naive's loops. */
+ * heads of the block. Few queries have a path of their own (few_queries.c), the smallest members go to naive's
+ * loops. */
 #include <string.h>
 
 #include "blas/blas.h"
@@ -19,7 +20,8 @@ typedef struct fetch_list {
     int parts;
 } fetch_list;
 
-/* A step over a tile asks three times: the memory takes about thirty lines at a time, and whoever asks for more waits. */
+/* A step over a tile asks three times: the memory takes about thirty lines at a time, and whoever asks for more
+ * waits. */
 enum { FETCHES = 3 };
 
 /* Output that is asked for before it is written: more would not stay in the caches until then. */
@@ -35,8 +37,8 @@ static void add_fetch(fetch_list *list, const real *x, int64_t row0, int64_t row
     list->part[list->parts++].ld = ld;
 }
 
-/* The number-th time of a step that takes `rows` of the rows that are left: asks for its part of what is left. Inlined by
- * force: see attn_fetch(). */
+/* The number-th time of a step that takes `rows` of the rows that are left: asks for its part of what is left. Inlined
+ * by force: see attn_fetch(). */
 static inline __attribute__((always_inline)) void fetch_share(fetch_list *list, int number, int64_t rows,
                                                               int64_t rows_left) {
     for (int i = 0; i < list->parts; i++) {
@@ -47,8 +49,8 @@ static inline __attribute__((always_inline)) void fetch_share(fetch_list *list, 
     }
 }
 
-/* The heads and rows of a task: a few query heads of its key head and a block of rows, later blocks first, since under a
- * causal mask they are the longest. Returns the rows of the buffer, of which the last ones may not be valid. */
+/* The heads and rows of a task: a few query heads of its key head and a block of rows, later blocks first, since under
+ * a causal mask they are the longest. Returns the rows of the buffer, of which the last ones may not be valid. */
 static int64_t place_block(const attn_call *call, const attn_task *task, attn_query_block *block) {
     const attn_member *member = &task->member;
     int64_t blocks = attn_blocks_of(call->plan->problem.q_len, call->plan->block_rows);
@@ -139,8 +141,8 @@ static void prepare_queries(const attn_call *call, const attn_task *task, const 
     }
 }
 
-/* Where the block finds these keys and their values: in the caller's arrays, or packed for products without packing. Once for
- * all rows and heads of the block, and never where a mask hides these keys from all of them. */
+/* Where the block finds these keys and their values: in the caller's arrays, or packed for products without packing.
+ * Once for all rows and heads of the block, and never where a mask hides these keys from all of them. */
 static void prepare_keys(const attn_call *call, const attn_task *task, const attn_query_block *block, key_tile *tile) {
     if (tile->prepared)
         return;
@@ -167,8 +169,8 @@ static void prepare_keys(const attn_call *call, const attn_task *task, const att
     }
 }
 
-/* s = scale Q K^T, of keys that were transposed for it or of those in the caller's array. state: the block's number of the
- * first row. */
+/* s = scale Q K^T, of keys that were transposed for it or of those in the caller's array. state: the block's number of
+ * the first row. */
 static void scores(const attn_call *call, const attn_head *arrays, const attn_query_block *block, int64_t state,
                    const key_tile *keys, const attn_tile *tile) {
     if (!keys->transposed) {
@@ -197,9 +199,10 @@ static attn_tile rows_of(const attn_tile *tile, int64_t i, int64_t rows) {
     return part;
 }
 
-/* Scores to weights, some rows of a tile. A row keeps the maximum of its first keys while its scores stay near that. Few rows
- * need a second one, so that making their scores again is cheaper than looking for the maxima of all: one by one, since what
- * other rows need must not change their bits. Not where scores are edited: biases often rise from tile to tile. */
+/* Scores to weights, some rows of a tile. A row keeps the maximum of its first keys while its scores stay near that.
+ * Few rows need a second one, so that making their scores again is cheaper than looking for the maxima of all: one by
+ * one, since what other rows need must not change their bits. Not where scores are edited: biases often rise from tile
+ * to tile. */
 static void weights(const attn_call *call, const attn_task *task, const attn_head *arrays,
                     const attn_query_block *block, int64_t state, const key_tile *keys, const attn_tile *tile) {
     const attn_kernels *kernels = call->kernels;
@@ -219,8 +222,8 @@ static void weights(const attn_call *call, const attn_task *task, const attn_hea
     }
 }
 
-/* One tile of one head of the block: scores, hidden keys, softmax step, product with V. A tile that is hidden as a whole
- * would add 0 to everything, so that only the output that it was to begin is left to do. */
+/* One tile of one head of the block: scores, hidden keys, softmax step, product with V. A tile that is hidden as a
+ * whole would add 0 to everything, so that only the output that it was to begin is left to do. */
 static void tile_step(const attn_call *call, const attn_task *task, const attn_query_block *block, int64_t head,
                       key_tile *keys, const attn_tile *tile) {
     int64_t v_dim = call->plan->problem.v_dim;
@@ -262,8 +265,8 @@ static void tile_step(const attn_call *call, const attn_task *task, const attn_q
     attn_multiply(tile->rows, v_dim, tile->keys, 1, tile->s, tile->ld, v, v_row, !first, o, v_dim);
 }
 
-/* Rows of one head over the keys of a tile: nothing where all are hidden, in strips where some are, since a strip leaves
- * out the keys that none of its rows sees. */
+/* Rows of one head over the keys of a tile: nothing where all are hidden, in strips where some are, since a strip
+ * leaves out the keys that none of its rows sees. */
 static void rows_step(const attn_call *call, const attn_task *task, const attn_query_block *block, int64_t head,
                       key_tile *keys, attn_tile tile) {
     const attn_member *member = &task->member;
@@ -285,16 +288,16 @@ static void rows_step(const attn_call *call, const attn_task *task, const attn_q
     }
 }
 
-/* Takes the block over a chunk of its visible keys. Tiles begin at multiples of their size, in rows and keys: where the block
- * begins and ends changes no result. */
+/* Takes the block over a chunk of its visible keys. Tiles begin at multiples of their size, in rows and keys: where the
+ * block begins and ends changes no result. */
 static void over_chunk(const attn_call *call, const attn_task *task, const attn_query_block *given,
                        attn_key_range chunk) {
     const attn_member *member = &task->member;
     int64_t tile_rows = given->share.tile_rows, tile_keys = given->share.tile_keys;
     attn_query_block with_first = *given;
     const attn_query_block *block = &with_first;
-    /* for the member as a whole, since 0 + -0 is not -0 and blocks follow the threads; what is not finite is marked in the
-     * output before the product */
+    /* for the member as a whole, since 0 + -0 is not -0 and blocks follow the threads; what is not finite is marked in
+     * the output before the product */
     bool writes = member->left < 0 && attn_row_keys(member, 0).end > chunk.begin && !given->cleaning;
     with_first.first_key = writes ? chunk.begin : -1;
     attn_block_begin(call, block);

@@ -1,5 +1,6 @@
 /* The textbook loops, row by row, no BLAS and no blocking: the bench's baseline and a second opinion for the tests. All
- * rules are written out here, nothing is taken from the other engines; fused leaves its smallest members to these loops. */
+ * rules are written out here, nothing is taken from the other engines; fused leaves its smallest members to these
+ * loops. */
 #include <tgmath.h>
 
 #include "sdpa/engines.h"

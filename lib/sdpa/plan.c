@@ -9,10 +9,11 @@
 #include "blas/blas.h"
 #include "sdpa/plan.h"
 
-/* TINY: 2-core Xeon (Sapphire Rapids), 2026-11-30, a program that times plans of one engine after the other; LADDER.md, "Short
- * members". FEW_SCORES and FEW_ELEMENTS: 2-core EPYC (Zen 4), the same day, the second table of few queries there. MANY_ROWS and
- * MANY_SCORES: 2-core Xeon (Emerald Rapids), the same day, the table after that. CHUNKED_QUERIES to KEYS_PER_QUERY: 2-core EPYC
- * (Zen 4), the same day, "Tiles whose keys are in chunks". The others are reasoned, not measured. */
+/* TINY: 2-core Xeon (Sapphire Rapids), 2026-11-30, a program that times plans of one engine after the other; LADDER.md,
+ * "Short members". FEW_SCORES and FEW_ELEMENTS: 2-core EPYC (Zen 4), the same day, the second table of few queries
+ * there. MANY_ROWS and
+ * MANY_SCORES: 2-core Xeon (Emerald Rapids), the same day, the table after that. CHUNKED_QUERIES to KEYS_PER_QUERY:
+ * 2-core EPYC (Zen 4), the same day, "Tiles whose keys are in chunks". The others are reasoned, not measured. */
 enum {
     TINY = 320,               /* queries x keys x head size, up to which the plain loops are ahead of everything */
     FEW_QUERIES = 8,          /* up to here own loops wait for K and V as a product would */
@@ -40,8 +41,8 @@ static int64_t group_of(const attn_problem *problem) {
     return problem->kv_heads > 0 ? problem->q_heads / problem->kv_heads : 0;
 }
 
-/* True when so many rows read each key that their scores come from a transposed Q. All rows count, not those of a piece of
- * work, which follow the threads. Double and generic kernels, of fewer lanes, are faster without. */
+/* True when so many rows read each key that their scores come from a transposed Q. All rows count, not those of a piece
+ * of work, which follow the threads. Double and generic kernels, of fewer lanes, are faster without. */
 static bool many_rows(const attn_plan *plan, int64_t q_len, int64_t kv_len) {
     int64_t rows = attn_mul_saturated(group_of(&plan->problem), q_len);
     return q_len <= FEW_QUERIES && rows >= MANY_ROWS && kv_len >= MANY_KEYS && plan->dtype == ATTN_F32 &&
@@ -69,8 +70,8 @@ static int64_t tiles_chunk(const attn_plan *plan, int64_t q_len, int64_t kv_len)
     return attn_blocks_of(attn_blocks_of(kv_len, chunks), plan->shape.keys) * plan->shape.keys;
 }
 
-/* The most chunks that few queries of this plan see. A window sees as many keys as it is long, but not from where a chunk
- * begins. */
+/* The most chunks that few queries of this plan see. A window sees as many keys as it is long, but not from where a
+ * chunk begins. */
 static int64_t most_few_chunks(const attn_plan *plan) {
     attn_member longest = attn_member_of(&plan->problem, 0, &(attn_lengths){0});
     int64_t size = few_chunk(plan, longest.q_len);
@@ -153,8 +154,8 @@ static int64_t room_for_chunks(const attn_plan *plan) {
     return attn_larger(THREAD_BYTES - others, 0);
 }
 
-/* Where blocks are too few for the threads their keys are shared out in chunks: those of all blocks or, so that these have
- * room, of the last ones. */
+/* Where blocks are too few for the threads their keys are shared out in chunks: those of all blocks or, so that these
+ * have room, of the last ones. */
 static void share_out_keys(attn_plan *plan, int64_t blocks) {
     const attn_problem *p = &plan->problem;
     int64_t threads = plan->resources.threads;

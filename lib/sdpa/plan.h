@@ -18,8 +18,8 @@
 attn_status attn_read_problem(const attn_problem *given, attn_problem *problem);
 attn_status attn_read_args(const void *given, void *args);
 
-/* Checks a caller's problem and copies it to `problem`, later fields of an older struct 0, strides that lead to no element
- * 0 too. */
+/* Checks a caller's problem and copies it to `problem`, later fields of an older struct 0, strides that lead to no
+ * element 0 too. */
 attn_status attn_check_problem(const attn_problem *given, attn_problem *problem);
 
 /* The arrays of a call, inputs first. */
@@ -143,8 +143,8 @@ attn_status attn_plan_prepare(attn_plan *plan, const attn_context *context, cons
 /* A caller's workspace, or NULL: large enough and aligned (ATTN_ERR_WORKSPACE). */
 attn_status attn_check_workspace(const attn_ledger *ledger, const void *workspace, size_t workspace_bytes);
 
-/* How a key head of this member is shared out. Whether own loops do it is for the member's own lengths to say; heads and
- * rows change no bits. */
+/* How a key head of this member is shared out. Whether own loops do it is for the member's own lengths to say; heads
+ * and rows change no bits. */
 attn_share attn_share_of(const attn_plan *plan, const attn_member *member);
 
 /* 1/sqrt(head_dim) or the problem's own. */

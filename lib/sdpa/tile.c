@@ -149,8 +149,8 @@ static bool all_zero(int64_t n, const uint8_t *x) {
     return true;
 }
 
-/* Rows of a mask between the one that is read and the one that is asked for: a tile that turns out to be visible in its last
- * row costs 1 % with them, 5 % without (LADDER.md, "In the fused engine"). */
+/* Rows of a mask between the one that is read and the one that is asked for: a tile that turns out to be visible in its
+ * last row costs 1 % with them, 5 % without (LADDER.md, "In the fused engine"). */
 enum { ROWS_AHEAD = 16 };
 
 bool attn_tile_hidden(const attn_call *call, const attn_head *head, const attn_tile *tile) {

@@ -39,7 +39,8 @@ void attn_tile_edit(const attn_call *call, const attn_head *head, const attn_mem
 /* Asks for the mask and bias of a tile that will be edited a microsecond later or more. */
 void attn_tile_fetch(const attn_call *call, const attn_head *head, const attn_tile *tile);
 
-/* True when the boolean mask hides every key of the tile from every row of it. The first visible one ends the search. */
+/* True when the boolean mask hides every key of the tile from every row of it. The first visible one ends the
+ * search. */
 bool attn_tile_hidden(const attn_call *call, const attn_head *head, const attn_tile *tile);
 
 /* The rule for non-finite values, before softmax: the tile's values go to `clean` (keys x v_dim, dense) with their

@@ -5,10 +5,10 @@
 #include "blas/blas.h"
 
 /* OpenBLAS multiplies small matrices without packing them on AVX-512 cores (its pull request 3335): up to a million
- * multiply-adds, and B not transposed. Such tiles run at 190 GFLOP/s on a 2-core Xeon (Sapphire Rapids, core SkylakeX) and
- * at 115 of a peak of 118 on a 2-core EPYC (Zen 4, core Cooperlake); larger or transposed ones at 100 to 140 and 95 to 100:
- * OpenBLAS 0.3.21, 2026-11-30, the tile tables of LADDER.md. Other cores pack whatever they are given: where no kernel of
- * our own takes their place (blas/core.c), they want large tiles (2-core Zen 3, core Zen, the same day). */
+ * multiply-adds, and B not transposed. Such tiles run at 190 GFLOP/s on a 2-core Xeon (Sapphire Rapids, core SkylakeX)
+ * and at 115 of a peak of 118 on a 2-core EPYC (Zen 4, core Cooperlake); larger or transposed ones at 100 to 140 and 95
+ * to 100: OpenBLAS 0.3.21, 2026-11-30, the tile tables of LADDER.md. Other cores pack whatever they are given: where no
+ * kernel of our own takes their place (blas/core.c), they want large tiles (2-core Zen 3, core Zen, the same day). */
 enum {
     MOST_MULTIPLICATIONS = 1000000, /* of an unpacked product */
     ROWS_UNIT = 16,                 /* softmax_tile takes as many floats at a time on these cores */
@@ -22,7 +22,8 @@ enum {
     WIDE_VALUES = 256,     /* elements */
 };
 
-/* Who multiplies small tiles without packing them, and the keys of these: as many as make V this large, at most `keys`. */
+/* Who multiplies small tiles without packing them, and the keys of these: as many as make V this large, at most
+ * `keys`. */
 typedef struct small_products {
     const char *core;
     int64_t value_bytes, keys;

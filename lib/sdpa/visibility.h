@@ -30,8 +30,8 @@ attn_key_range attn_block_keys(const attn_member *member, int64_t row0, int64_t 
 /* True when each of these rows sees each of these keys. */
 bool attn_tile_visible(const attn_member *member, int64_t row0, int64_t rows, int64_t key0, int64_t keys);
 
-/* Cut into chunks that begin at multiples of their size: where the visible keys begin changes no other chunk. How many of
- * these keys there are, and number n of them. */
+/* Cut into chunks that begin at multiples of their size: where the visible keys begin changes no other chunk. How many
+ * of these keys there are, and number n of them. */
 int64_t attn_chunks_in(attn_key_range keys, int64_t size);
 attn_key_range attn_chunk_at(attn_key_range keys, int64_t size, int64_t n);
 

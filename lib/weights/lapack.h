@@ -47,8 +47,8 @@ int64_t attn_lapack_ormqr_space(int64_t m, int64_t n, int64_t k);
 attn_lapack_info attn_lapack_ormqr(int64_t m, int64_t n, int64_t k, const real *reflectors, const real *tau, real *c,
                                    real *work, int64_t space);
 
-/* A = U diag(s) V^T of a [m, n], which is destroyed; s descending, u [m, min(m, n)], vt [min(m, n), n]; with u and vt NULL
- * s only. integers: LAPACK's, as many bytes as its query says. */
+/* A = U diag(s) V^T of a [m, n], which is destroyed; s descending, u [m, min(m, n)], vt [min(m, n), n]; with u and vt
+ * NULL s only. integers: LAPACK's, as many bytes as its query says. */
 #define attn_lapack_gesdd_space REAL(attn_lapack_gesdd_space)
 #define attn_lapack_gesdd_integer_bytes REAL(attn_lapack_gesdd_integer_bytes)
 #define attn_lapack_gesdd REAL(attn_lapack_gesdd)

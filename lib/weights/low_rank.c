@@ -1,7 +1,7 @@
 /* Truncated singular value decomposition of W_Q W_K^T, head by head.
  *
- * W_Q = Q_1 R_1 and W_K = Q_2 R_2, so that W_Q W_K^T = Q_1 (R_1 R_2^T) Q_2^T, whose core has no more rows and columns than a
- * head: all that is done at the length of d_model are QR and products with Q.
+ * W_Q = Q_1 R_1 and W_K = Q_2 R_2, so that W_Q W_K^T = Q_1 (R_1 R_2^T) Q_2^T, whose core has no more rows and columns
+ * than a head: all that is done at the length of d_model are QR and products with Q.
  */
 #include "weights/low_rank.h"
 
@@ -163,8 +163,8 @@ static bool multiply_core(const low_rank_job *job, int worker, real *core) {
     return true;
 }
 
-/* The factor of a query head: Q times the first `rank` singular vectors, each times the root of its singular value. Element
- * `row` of vector `col` stands at row * row_step + col * col_step. */
+/* The factor of a query head: Q times the first `rank` singular vectors, each times the root of its singular value.
+ * Element `row` of vector `col` stands at row * row_step + col * col_step. */
 static attn_lapack_info expand(const low_rank_job *job, const side *s, int64_t q_head, int worker, const real *vectors,
                                int64_t row_step, int64_t col_step) {
     const real *values = grant(job, job->values_piece, q_head);

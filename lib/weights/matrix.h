@@ -37,8 +37,8 @@ static inline attn_status attn_check_entries(const char *name, const real *a, in
 
 /* ---- Singular values --------------------------------------------------------------------------------------------- */
 
-/* The sum of the squares of `count` descending numbers, relative to the first of them, so that none overflows; 0 when all
- * are 0. Its root times the first one is the Frobenius norm. */
+/* The sum of the squares of `count` descending numbers, relative to the first of them, so that none overflows; 0 when
+ * all are 0. Its root times the first one is the Frobenius norm. */
 static inline double attn_relative_squares(const real *s, int64_t count) {
     double squares = 0;
     for (int64_t k = 0; k < count && s[0] > 0; k++)

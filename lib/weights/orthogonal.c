@@ -4,7 +4,8 @@
 #include "weights/lapack.h"
 #include "weights/matrix.h"
 
-/* G is column-major [length, count]: its columns become the columns of a tall W, or the rows of a wide or square one. */
+/* G is column-major [length, count]: its columns become the columns of a tall W, or the rows of a wide or square
+ * one. */
 typedef struct orthogonal_work {
     int64_t length, count, space;
     attn_ledger ledger;
@@ -21,8 +22,8 @@ static orthogonal_work book_work(int64_t rows, int64_t cols) {
     return w;
 }
 
-/* Q of G in its place, and for each column the gain with the sign of R's diagonal: without the signs the distribution would
- * be that of LAPACK's choice of them. */
+/* Q of G in its place, and for each column the gain with the sign of R's diagonal: without the signs the distribution
+ * would be that of LAPACK's choice of them. */
 static attn_status orthogonalize(const orthogonal_work *w, real *g, real *tau, real *factor, real *work, real gain) {
     ATTN_TRY(attn_lapack_status(attn_lapack_geqrf(w->length, w->count, g, tau, work, w->space), "w"));
     for (int64_t j = 0; j < w->count; j++)

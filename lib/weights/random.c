@@ -82,8 +82,8 @@ void attn_random_uniforms(attn_random_stream stream, int64_t group, double numbe
 #define LN2_LO 0x1.cf79abc9e3b3ap-40
 #define HALF_PI 0x1.921fb54442d18p+0
 
-/* ln u of a normal number below 1: u = 2^e m, sqrt(1/2) <= m < sqrt(2), ln m = 2 artanh((m - 1) / (m + 1)) by its series.
- * Relative error at most 2^-51. */
+/* ln u of a normal number below 1: u = 2^e m, sqrt(1/2) <= m < sqrt(2), ln m = 2 artanh((m - 1) / (m + 1)) by its
+ * series. Relative error at most 2^-51. */
 static inline double logarithm(double u) {
     const uint64_t root_half = UINT64_C(0x3fe6a09e667f3bcd); /* the bits of sqrt(1/2) */
     int64_t exponent = (int64_t)(bits_of_double(u) - root_half) >> 52;

@@ -145,8 +145,8 @@ static void test_blas_info(void **state) {
     }
 }
 
-/* The advice names the core and what to set instead. Beside the kernels that a core is on a level with, and beside lesser
- * ones, there is none; cores that are not in this list may have any. */
+/* The advice names the core and what to set instead. Beside the kernels that a core is on a level with, and beside
+ * lesser ones, there is none; cores that are not in this list may have any. */
 static void test_blas_advice(void **state) {
     (void)state;
     static const struct {

@@ -1,7 +1,7 @@
-/* BLAS cores that leave vectors of this CPU unused or pack whatever they multiply: what the library says of them, and who
- * multiplies. ctest runs this with a core of OpenBLAS and kernels of one instruction set (ATTN_MAX_ISA). Prescott, which
- * every x86-64 processor can run, has vectors of sixteen bytes as the generic kernels have: it falls short of all others,
- * but not of these. Haswell falls short of AVX-512 only. */
+/* BLAS cores that leave vectors of this CPU unused or pack whatever they multiply: what the library says of them, and
+ * who multiplies. ctest runs this with a core of OpenBLAS and kernels of one instruction set (ATTN_MAX_ISA). Prescott,
+ * which every x86-64 processor can run, has vectors of sixteen bytes as the generic kernels have: it falls short of all
+ * others, but not of these. Haswell falls short of AVX-512 only. */
 #include <attn/layer.h>
 #include <ctype.h>
 
@@ -88,8 +88,8 @@ static int products_of_layer(const char *text) {
     return products;
 }
 
-/* Tiles begin above 8 queries. Of the last head size no tile is below the million multiply-adds up to which OpenBLAS has
- * small products. */
+/* Tiles begin above 8 queries. Of the last head size no tile is below the million multiply-adds up to which OpenBLAS
+ * has small products. */
 static const char *const problems[] = {
     "b2h3q61k71d67",
     "h6/2q131k257d64v37,causal,br,lse",
@@ -114,8 +114,8 @@ static void test_engine_blas(void **state) {
         assert_true(products_of_attention(problems[i], ATTN_ENGINE_BLAS) > 0);
 }
 
-/* Rows above the 32 that own loops take; more than a million multiply-adds of each weight, less, and less with weights that are
- * transposed. */
+/* Rows above the 32 that own loops take; more than a million multiply-adds of each weight, less, and less with weights
+ * that are transposed. */
 static const struct {
     const char *text;
     enum { LARGE, SMALL, SMALL_TRANSPOSED } products;

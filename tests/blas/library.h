@@ -1,4 +1,5 @@
-/* The BLAS library under test as its caller sees it: its number of threads, found at run time as the library may be any.
+/* The BLAS library under test as its caller sees it: its number of threads, found at run time as the library may be
+ * any.
  */
 #ifndef BLAS_LIBRARY_H
 #define BLAS_LIBRARY_H

@@ -1,5 +1,5 @@
-/* A conformance case: a folder with meta.txt and raw tensors, read into memory. Its format is described in the README of
- * the cases, which are not part of this project. */
+/* A conformance case: a folder with meta.txt and raw tensors, read into memory. Its format is described in the README
+ * of the cases, which are not part of this project. */
 #ifndef ATTN_CASE_FILE_H
 #define ATTN_CASE_FILE_H
 

@@ -5,7 +5,8 @@
 
 /* Distinct primes, over the edges of the blocks (256 rows, 512 from 513 columns on, 1024 rows of 512 columns from 1025
  * on), of the strips that members of few rows take (32 rows, 256 columns, 64 rows of all members) and, above a million
- * multiplications, of packed panels (64 or 32 columns, 256 terms of 48 rows, 1024 terms of 1056 rows of all members). */
+ * multiplications, of packed panels (64 or 32 columns, 256 terms of 48 rows, 1024 terms of 1056 rows of all
+ * members). */
 static void test_project(void **state) {
     (void)state;
     (void)check_project(1, 1, 1, 1, 0, false);

@@ -73,9 +73,9 @@ static void test_add_to_itself(void **state) {
 
 /* ---- Softmax ----------------------------------------------------------------------------------------------------- */
 
-/* Against long double, relative to the weight: 3 eps for exp and the division, some for the sum of many, and half an eps
- * for each unit that the score lies below the maximum (rounding of the difference). Below the smallest normal number a
- * weight may be 0. */
+/* Against long double, relative to the weight: 3 eps for exp and the division, some for the sum of many, and half an
+ * eps for each unit that the score lies below the maximum (rounding of the difference). Below the smallest normal
+ * number a weight may be 0. */
 static double check_softmax(int64_t rows, int64_t cols, int64_t pad, double factor, bool in_place) {
     int64_t stride = cols + pad;
     real *s = random_matrix(rows, cols, stride, 1);

@@ -1,6 +1,6 @@
-/* Decoding token by token with a cache: a causal layer of 8 heads over 2 with rotary positions reads a prompt of 40 tokens in
- * two chunks and then 20 tokens one by one, through one plan and one workspace. Every row of y is that of all 60 tokens in
- * one call, within rounding. Exit code 1 when it is not. Build: cc decode.c -lattn -lm */
+/* Decoding token by token with a cache: a causal layer of 8 heads over 2 with rotary positions reads a prompt of 40
+ * tokens in two chunks and then 20 tokens one by one, through one plan and one workspace. Every row of y is that of all
+ * 60 tokens in one call, within rounding. Exit code 1 when it is not. Build: cc decode.c -lattn -lm */
 #include <attn/attn.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,12 +1,13 @@
-/* Why attention divides its scores by sqrt(d_k): what becomes of A = softmax(scale Q K^T) as the head size d_k grows, with
- * queries and keys of independent standard normals, for three scales: 1, 1/sqrt(d_k) and 1/d_k.
+/* Why attention divides its scores by sqrt(d_k): what becomes of A = softmax(scale Q K^T) as the head size d_k grows,
+ * with queries and keys of independent standard normals, for three scales: 1, 1/sqrt(d_k) and 1/d_k.
  *
  *   effective_rank > effective_rank.csv
  *   gnuplot -e "csv='effective_rank.csv'; out='effective_rank'" tests/examples/effective_rank.gp
  *
- * Scores have the standard deviation scale sqrt(d_k). With scale 1 it grows: rows of A become one-hot, softmax is saturated,
- * and its slope a (1 - a), which training needs, vanishes. With 1/d_k it shrinks: every row becomes the mean of all keys, A
- * has rank one. With 1/sqrt(d_k) neither happens at any head size. Exit code 1 when the numbers say something else.
+ * Scores have the standard deviation scale sqrt(d_k). With scale 1 it grows: rows of A become one-hot, softmax is
+ * saturated, and its slope a (1 - a), which training needs, vanishes. With 1/d_k it shrinks: every row becomes the mean
+ * of all keys, A has rank one. With 1/sqrt(d_k) neither happens at any head size. Exit code 1 when the numbers say
+ * something else.
  */
 #include <attn/attn.h>
 #include <attn/weights.h>

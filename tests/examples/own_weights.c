@@ -1,13 +1,14 @@
 /* A layer with weights of one's own, from a raw file: float numbers of this machine's byte order, one matrix after the
  * other, each row by row as [in, out]:
  *
- *   W_Q [d_model, heads * size]   W_K [d_model, heads * size]   W_V [d_model, heads * size]   W_O [heads * size, d_model]
+ *   W_Q [d_model, heads * size]   W_K [d_model, heads * size]   W_V [d_model, heads * size]
+ *   W_O [heads * size, d_model]
  *
  * that is 4 * d_model * heads * size numbers and nothing else. From NumPy (PyTorch has [out, in]: transpose those):
  *   numpy.concatenate([w.astype(numpy.float32).ravel() for w in (w_q, w_k, w_v, w_o)]).tofile("weights.raw")
  *
- * own_weights FILE D_MODEL HEADS runs the layer on 5 tokens and prints the first numbers of each row. Exit code 1, with a
- * sentence, when the file does not fit. Build: cc own_weights.c -lattn -lm */
+ * own_weights FILE D_MODEL HEADS runs the layer on 5 tokens and prints the first numbers of each row. Exit code 1, with
+ * a sentence, when the file does not fit. Build: cc own_weights.c -lattn -lm */
 #include <attn/attn.h>
 #include <stdio.h>
 #include <stdlib.h>

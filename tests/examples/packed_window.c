@@ -1,6 +1,6 @@
-/* Packed tokens with a sliding window: four sequences of 5, 1, 0 and 17 tokens stand one after the other without padding,
- * and each token sees itself and the 3 tokens before it. The result is compared with plain loops. Exit code 1 when it is
- * another. Build: cc packed_window.c -lattn -lm */
+/* Packed tokens with a sliding window: four sequences of 5, 1, 0 and 17 tokens stand one after the other without
+ * padding, and each token sees itself and the 3 tokens before it. The result is compared with plain loops. Exit code 1
+ * when it is another. Build: cc packed_window.c -lattn -lm */
 #include <attn/attn.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Kernels over rows of a matrix: add_product, product_transposed, multiply, scale_rows, scaled, transpose, all_finite, add. Matrices
- * are as large as their rows reach, with NaN between the rows. */
+/* Kernels over rows of a matrix: add_product, product_transposed, multiply, scale_rows, scaled, transpose, all_finite,
+ * add. Matrices are as large as their rows reach, with NaN between the rows. */
 #include "kernel_test.h"
 
 #define LONGEST 130

@@ -378,8 +378,8 @@ static void test_tile_kept(void **state) {
     }
 }
 
-/* One score far above: that row is lost, its state as before, and all others are as without it. Made again without `keep` it
- * is as if nothing had been tried, and the next tile does not try. */
+/* One score far above: that row is lost, its state as before, and all others are as without it. Made again without
+ * `keep` it is as if nothing had been tried, and the next tile does not try. */
 static void test_tile_lost(void **state) {
     const REAL(attn_kernels) *kernels = kernels_under_test(state);
     const real heights[] = {40, 70, 1000, REAL_MAX, real_infinity, real_nan, -real_nan};

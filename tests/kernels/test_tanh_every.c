@@ -1,5 +1,5 @@
-/* Kernel softcap with cap 1, that is tanh. Float: every one of the 2^32 floats. Double: twenty million points, random ones
- * and those where the reduction of the argument is hardest. The largest error found is printed.
+/* Kernel softcap with cap 1, that is tanh. Float: every one of the 2^32 floats. Double: twenty million points, random
+ * ones and those where the reduction of the argument is hardest. The largest error found is printed.
  *
  * The float reference is the C library's double tanh: its error is 2^-27 ulp of the float at most, granted below.
  */

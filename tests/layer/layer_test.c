@@ -1,5 +1,5 @@
-/* The layer against long double: weights, packed and separate, grouped heads, cross-attention, rotary positions, caches,
- * every option of attention; small numbers. */
+/* The layer against long double: weights, packed and separate, grouped heads, cross-attention, rotary positions,
+ * caches, every option of attention; small numbers. */
 #include "layer_test.h"
 
 #include <math.h>
@@ -73,7 +73,8 @@ static void test_problems(void **state) {
         "layer d24h3c7,rope=pairs b3q9k5,ragged=4:0:9/1:5:0",
         "layer d16h2,packed,rope=half b2q41,qlens=41:33,causal",
         "layer d16h2,bias,outin b2q37,ragged=37:31/37:31",
-        /* several blocks of columns, several strips; panels that are packed several times, beside a member of few rows */
+        /* several blocks of columns, several strips; panels that are packed several times, beside a member of few
+         * rows */
         "layer d40h5/1s128o600,bias b1q3",
         "layer d40h5/1s128o600,bias b1q35",
         "layer d1031h2s37o11,outin,bias b2q53,qlens=53:5",

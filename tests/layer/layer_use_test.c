@@ -1,5 +1,5 @@
-/* The layer in use: same bits for any threads and batch mates, plans without allocations, decoding in pieces, refusals that
- * change nothing. */
+/* The layer in use: same bits for any threads and batch mates, plans without allocations, decoding in pieces, refusals
+ * that change nothing. */
 #include "layer_test.h"
 
 #include <math.h>
@@ -44,8 +44,8 @@ static const real *y_row(test_layer *t, int64_t b, int64_t row) {
     return y_of_layer(t) + b * t->d.layer.y_batch + row * t->d.layer.y_row;
 }
 
-/* Member b of `together` and the only member of `alone` see the same numbers: x and context are a function of member and
- * row, so the one alone gets those of member b. */
+/* Member b of `together` and the only member of `alone` see the same numbers: x and context are a function of member
+ * and row, so the one alone gets those of member b. */
 static void assert_same_alone(const char *together_text, int64_t b, const char *alone_text) {
     test_layer *together = make_layer(together_text), *alone = make_layer(alone_text);
     int64_t rows = support_layer_q_len(together->l, b), d_model = together->l->d_model;
@@ -742,8 +742,8 @@ static void test_description(void **state) {
     free_layer(t);
 }
 
-/* The way of products above the rows of own loops, by whatever core the BLAS has: those with small products take panels,
- * SkylakeX for some rows only. */
+/* The way of products above the rows of own loops, by whatever core the BLAS has: those with small products take
+ * panels, SkylakeX for some rows only. */
 static void test_description_of_more_rows(void **state) {
     (void)state;
     static const int all_rows[] = {97, 263};

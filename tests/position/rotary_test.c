@@ -1,4 +1,5 @@
-/* Rotary positions: small numbers, both pairings against long double, tables, ids, layouts, in place, threads, errors. */
+/* Rotary positions: small numbers, both pairings against long double, tables, ids, layouts, in place, threads,
+ * errors. */
 #include "chain/chain_test.h"
 
 #include <math.h>
@@ -428,7 +429,8 @@ static real input[ELEMENTS], output[ELEMENTS], tables[ELEMENTS];
 static const int64_t good_ids[] = {0, 1, 2, 3, 3, 2, 1, 0};
 static const int64_t bad_ids[] = {0, 1, 2, 3, 3, 4, 1, 0}, negative_ids[] = {0, 1, -1, 3, 3, 2, 1, 0};
 
-/* Changes one thing of a good call (2 members, 3 heads, 4 rows of 8, tables of 4 positions) and expects the sentence. */
+/* Changes one thing of a good call (2 members, 3 heads, 4 rows of 8, tables of 4 positions) and expects the
+ * sentence. */
 #define REFUSED(status, sentence, change)                                                                              \
     do {                                                                                                               \
         attn_rotary r = ATTN_ROTARY_INIT;                                                                              \

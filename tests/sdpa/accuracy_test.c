@@ -1,5 +1,5 @@
-/* How accurate: standard normal inputs up to length 4096, error in units of eps max|V|. At most 3 anywhere, and the worst
- * over the set at most 1.25 times the worst of plain loops in the same precision. Prints the worst by engine. */
+/* How accurate: standard normal inputs up to length 4096, error in units of eps max|V|. At most 3 anywhere, and the
+ * worst over the set at most 1.25 times the worst of plain loops in the same precision. Prints the worst by engine. */
 #include "sdpa_test.h"
 
 #define LARGEST_ERROR 3.0

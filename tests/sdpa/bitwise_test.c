@@ -16,7 +16,8 @@ static const char *const problems[] = {
     "b3h4/2q5k300d7,causal,br,window=100:-1,softcap=5,mask,bias@h,alibi,sink,kvlens=300:257:40,lse",
     "b2q67k523d5,br,window=200:3,softcap=5,mask@h,bias,alibi,sink,kvlens=523:513,lse",
     "b4h2/1q259k300d3,ragged=259:5:31:0/257:300:31:7,mask,causal,br,lse",
-    /* few queries whose keys are shared out in chunks of 256, 1280, 4096 and 8192 keys; members of one chunk and of none */
+    /* few queries whose keys are shared out in chunks of 256, 1280, 4096 and 8192 keys; members of one chunk and of
+     * none */
     "h64/2q1k1500d7,lse",
     "b2h40/2q3k1100d5,kvlens=1100:257,causal,br,lse",
     "h2/1q3k4000d3,causal,br,lse",
@@ -28,8 +29,8 @@ static const char *const problems[] = {
     "h3/1q2k8211d5,causal,off=4095,lse,nan=v:0:0:4096:2+v:0:0:5000:1+k:0:0:8000:3",
     /* so many rows of a key head that Q is transposed, and one fewer, whose chunks are shorter */
     "b4h8/1q4k1300d5v3,qlens=4:3:4:1,kvlens=1300:1299:63:1300,causal,br,lse",
-    /* tiles whose keys are in chunks: of up to 16 parts, fewer with more queries, of several heads, of rows some of which do
-     * not see a chunk; the last blocks only; members of few queries and of one chunk */
+    /* tiles whose keys are in chunks: of up to 16 parts, fewer with more queries, of several heads, of rows some of
+     * which do not see a chunk; the last blocks only; members of few queries and of one chunk */
     "h2q9k6001d1,lse",
     "h2/1q70k3200d2,causal,br,lse",
     "h2q270k2200d1v5,lse",

@@ -1,6 +1,6 @@
-/* Scores that take a certain course over the keys: rising from tile to tile, jumping, falling, different from row to row.
- * Engine fused, which goes over the keys in tiles, must be right wherever the maximum comes from, with values of any size, and
- * give the same bits for any thread count. */
+/* Scores that take a certain course over the keys: rising from tile to tile, jumping, falling, different from row to
+ * row. Engine fused, which goes over the keys in tiles, must be right wherever the maximum comes from, with values of
+ * any size, and give the same bits for any thread count. */
 #include "sdpa_test.h"
 
 enum { CLASSES = 8 }; /* row i takes the score of column i % CLASSES of K */

@@ -1,4 +1,5 @@
-/* Extremes that once went wrong: outputs over the lengths, generous sizes, sinks without end, threads without number. */
+/* Extremes that once went wrong: outputs over the lengths, generous sizes, sinks without end, threads without
+ * number. */
 #include "sdpa_test.h"
 
 #include <unistd.h>

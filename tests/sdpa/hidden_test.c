@@ -1,5 +1,5 @@
-/* Masks that hide whole tiles, which fused leaves out: all rows against the plain loops, some against the oracle, and that
- * keys which nobody looks at are not even read. */
+/* Masks that hide whole tiles, which fused leaves out: all rows against the plain loops, some against the oracle, and
+ * that keys which nobody looks at are not even read. */
 #include "sdpa_test.h"
 
 #include <sys/mman.h>
@@ -18,8 +18,8 @@ static const char *const problems[] = {
     "b2h2q5k1100d3,mask@q,mask_len=1003,lse",
 };
 
-/* Rows and keys, cut to those that there are, of all heads or every second one: at the beginning, in the middle, at the end,
- * of all rows or some; tiles of 16 to 256 rows and 128 to 512 keys that are hidden but for one row or key. */
+/* Rows and keys, cut to those that there are, of all heads or every second one: at the beginning, in the middle, at the
+ * end, of all rows or some; tiles of 16 to 256 rows and 128 to 512 keys that are hidden but for one row or key. */
 static const struct rectangle {
     int64_t row0, row_end, key0, key_end, head_step;
 } rectangles[] = {
@@ -70,8 +70,8 @@ static void assert_like_plain_loops(const trial *t, const results *plain) {
         }
 }
 
-/* Memory full of small numbers: output that no product begins must be cleared. NaN there would bring the second run, which
- * clears. */
+/* Memory full of small numbers: output that no product begins must be cleared. NaN there would bring the second run,
+ * which clears. */
 static void *used_memory(void *data, size_t bytes) {
     (void)data;
     void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64);

@@ -2,7 +2,7 @@
  * text of a plan. */
 #include "sdpa_test.h"
 
-/* ---- Calls to malloc and its kind, counted by the linker's --wrap ------------------------------------------------- */
+/* ---- Calls to malloc and its kind, counted by the linker's --wrap ------------------------------------------------ */
 
 static int64_t mallocs;
 

@@ -4,8 +4,8 @@
 
 /* ---- Against the run with 0 in their place ----------------------------------------------------------------------- */
 
-/* The sizes cover few queries and tiles, one tile and several, hidden keys in the same tile as visible ones. Keys beyond
- * a length and elements between rows are NaN in all of them. */
+/* The sizes cover few queries and tiles, one tile and several, hidden keys in the same tile as visible ones. Keys
+ * beyond a length and elements between rows are NaN in all of them. */
 static const char *const problems[] = {
     /* visible to all rows */
     "h2q19k43d5,lse,nan=v:0:0:7:3",

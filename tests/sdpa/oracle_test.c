@@ -1,5 +1,5 @@
-/* Hand-picked problems against the long-double oracle, every engine, and the same bits for 1, 2 and 4 threads. A failure
- * prints the line that reproduces it. With the argument "thorough" all rows of all problems are compared. */
+/* Hand-picked problems against the long-double oracle, every engine, and the same bits for 1, 2 and 4 threads. A
+ * failure prints the line that reproduces it. With the argument "thorough" all rows of all problems are compared. */
 #include "sdpa_test.h"
 
 static const char *const problems[] = {

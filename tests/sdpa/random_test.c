@@ -1,5 +1,5 @@
-/* Random problems against the oracle: random_test FIRST_SEED CASES [thorough]. Every other case may have NaN and Inf in its inputs. A
- * failure prints the line that reproduces it. */
+/* Random problems against the oracle: random_test FIRST_SEED CASES [thorough]. Every other case may have NaN and Inf in
+ * its inputs. A failure prints the line that reproduces it. */
 #include "sdpa_test.h"
 
 #include "base/cpu.h"

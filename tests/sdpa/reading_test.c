@@ -1,11 +1,11 @@
-/* Few queries, whose keys and values are read in order or from several places at once, as the CPU likes it (base/cpu.h):
- * both ways on any CPU. */
+/* Few queries, whose keys and values are read in order or from several places at once, as the CPU likes it
+ * (base/cpu.h): both ways on any CPU. */
 #include "sdpa_test.h"
 
 #include "base/cpu.h"
 
-/* Groups of 256 keys, what is left of them above and below 64, more than one chunk; one row to eight, heads that share keys;
- * short and wide heads, those of known length; hidden keys and options. */
+/* Groups of 256 keys, what is left of them above and below 64, more than one chunk; one row to eight, heads that share
+ * keys; short and wide heads, those of known length; hidden keys and options. */
 static const char *const problems[] = {
     "h3q1k63d7v5,lse",
     "h2q1k64d64,lse",
@@ -40,8 +40,8 @@ static void test_both_ways(void **state) {
     attn_cpu_read_apart(usual);
 }
 
-/* A block that is not finite is done again with cleaned values, a part of a chunk at a time: rows that do not see what is not
- * finite keep their bits. */
+/* A block that is not finite is done again with cleaned values, a part of a chunk at a time: rows that do not see what
+ * is not finite keep their bits. */
 static void test_what_others_see(void **state) {
     (void)state;
     bool usual = attn_cpu_reads_apart();

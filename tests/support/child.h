@@ -9,8 +9,8 @@
 /* What became of a child: the exit code that body(argument) returned, the signal as a negative number, or this. */
 #define SUPPORT_NO_CHILD (-1000)
 
-/* Forks, runs body(argument) in the child and waits for it. One that hangs, as libgomp does when it waits for threads that
- * are gone, is ended by an alarm. */
+/* Forks, runs body(argument) in the child and waits for it. One that hangs, as libgomp does when it waits for threads
+ * that are gone, is ended by an alarm. */
 static inline int support_in_child(int (*body)(void *argument), void *argument) {
     enum { CHILD_SECONDS = 300 };
     int status = 0;

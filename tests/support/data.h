@@ -77,8 +77,8 @@ double support_random_normal(uint64_t seed, uint64_t stream, uint64_t n);
 void support_fill_normal(attn_dtype dtype, void *x, int64_t count, uint64_t seed, uint64_t stream, uint64_t first,
                          double factor);
 
-/* Where the arrays of problems and layers come from; free() takes them back. malloc, which aligns to 16 bytes and no more, so
- * that tests see what a careless caller passes. */
+/* Where the arrays of problems and layers come from; free() takes them back. malloc, which aligns to 16 bytes and no
+ * more, so that tests see what a careless caller passes. */
 extern void *(*support_memory)(size_t bytes);
 
 /* malloc of count elements exactly, filled with the byte 0xff (NaN in both precisions). */

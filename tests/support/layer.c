@@ -617,8 +617,8 @@ static void put_past(const support_layer_data *d, support_data *to, int64_t b) {
         }
 }
 
-/* The heads' problem with Q, K and V of the layer, and the numbers of all other inputs, in double. value_size: [batch, keys],
- * see size_of_values(); the past has none. */
+/* The heads' problem with Q, K and V of the layer, and the numbers of all other inputs, in double. value_size: [batch,
+ * keys], see size_of_values(); the past has none. */
 static void fill_heads(const support_layer_data *d, support_data *to, long double *scratch, long double *value_size) {
     const support_layer *l = d->l;
     static const support_array copied[] = {SUPPORT_BIAS, SUPPORT_ALIBI, SUPPORT_SINK};

@@ -3,9 +3,9 @@
  *   layer d768h12 b1q1024
  *   layer d768h12/4s64v32c512o640,outin,packed,bias,rope=half:32,cache=1024,past=1000 b2q8,causal,br,seed=7
  *
- * First the layer. Sizes in this order: d d_model, h query heads or query heads/key heads, s head size (default: d_model /
- * query heads), v value size (default: as s), c d_context (cross-attention; default: self-attention), o d_out (default: as
- * d). d and h are needed. Then options, none twice:
+ * First the layer. Sizes in this order: d d_model, h query heads or query heads/key heads, s head size (default:
+ * d_model / query heads), v value size (default: as s), c d_context (cross-attention; default: self-attention), o d_out
+ * (default: as d). d and h are needed. Then options, none twice:
  *
  *   outin                   weights are [out, in]
  *   packed                  W_Q | W_K | W_V, in cross-attention W_K | W_V, are one matrix
@@ -15,8 +15,8 @@
  *   cache=N                 a cache of capacity N; past=N: the keys that each member holds before (default 0)
  *   pad=N                   unused elements after each row of x, context, y and the weights, and after each member
  *
- * After a blank the heads, as in problem_string.h but without h, d and v. q and k count rows of x and of the context; in
- * self-attention k is left out. qlens, kvlens and ragged too. Broadcasts of q, k, v, layout and data do not count.
+ * After a blank the heads, as in problem_string.h but without h, d and v. q and k count rows of x and of the context;
+ * in self-attention k is left out. qlens, kvlens and ragged too. Broadcasts of q, k, v, layout and data do not count.
  */
 #ifndef ATTN_SUPPORT_LAYER_H
 #define ATTN_SUPPORT_LAYER_H
@@ -55,8 +55,8 @@ typedef enum support_layer_array {
     SUPPORT_LAYER_ARRAYS
 } support_layer_array;
 
-/* Test data of a layer: arrays exactly as large as they must be, NaN in all places that are not to be read, y poisoned. The
- * caller makes the cache, puts past_k and past_v into it and its address into the args. */
+/* Test data of a layer: arrays exactly as large as they must be, NaN in all places that are not to be read, y poisoned.
+ * The caller makes the cache, puts past_k and past_v into it and its address into the args. */
 typedef struct support_layer_data {
     const support_layer *l; /* not owned: must outlive the data */
     attn_dtype dtype;
@@ -80,10 +80,10 @@ void support_layer_data_destroy(support_layer_data *d);
 /* Poisons y, lse and intermediates again. */
 void support_layer_poison_outputs(support_layer_data *d);
 
-/* Compares all rows of y, lse and the weights with the oracle: projections and rotary positions in long double, Q, K and V
- * rounded to double, attention as in oracle.h, the last projection in long double. Tolerance of y: layer.h; lse and weights
- * have that of attention alone times 1 + sqrt(d_in) / 4. report->error_eps: the largest error of y in units of
- * eps max|V| |W_O[:, j]|. True unless the verdict is FAILED. */
+/* Compares all rows of y, lse and the weights with the oracle: projections and rotary positions in long double, Q, K
+ * and V rounded to double, attention as in oracle.h, the last projection in long double. Tolerance of y: layer.h; lse
+ * and weights have that of attention alone times 1 + sqrt(d_in) / 4. report->error_eps: the largest error of y in units
+ * of eps max|V| |W_O[:, j]|. True unless the verdict is FAILED. */
 bool support_layer_verify(const support_layer_data *d, support_report *report);
 
 #endif

@@ -18,7 +18,8 @@
  *                            if i / N = j / N, rounded down), all (all visible), none (all hidden)
  *   mask_len=N               the mask covers keys 0..N-1 only
  *   bias[@BROADCAST][=KIND]  additive bias; KIND normal (default), large (normal * 30), inf:P (an entry is -Inf with
- *                            probability P), infrow:P (all entries of a row), lowest:P, lowestrow:P (-FLT_MAX, -DBL_MAX)
+ *                            probability P), infrow:P (all entries of a row), lowest:P, lowestrow:P (-FLT_MAX,
+ *                            -DBL_MAX)
  *   bias_len=N               the bias covers keys 0..N-1 only
  *   alibi                    slopes of the paper
  *   sink[=X]                 seeded logits, or X for every head
@@ -30,8 +31,8 @@
  *                            between rows, heads and batches and starts one element off malloc's alignment
  *   want=A+B..               intermediates: scores, capped, masked, weights
  *   lse                      the log of the sum of exponentials is wanted
- *   data=KIND                normal (default), large (scores of some hundred), equal (all scores of a row the same), neg
- *                            (all scores far below 0), extreme (scores of some thousand)
+ *   data=KIND                normal (default), large (scores of some hundred), equal (all scores of a row the same),
+ *                            neg (all scores far below 0), extreme (scores of some thousand)
  *   seed=N                   0 .. 2^64-1, default 1
  *   nan=A:b:h:row:col+..     these elements of A = q, k or v are NaN (up to SUPPORT_MAX_SPECIALS with inf=)
  *   inf=A:b:h:row:col+..     these are +Inf

@@ -78,8 +78,8 @@ static void halve_lengths(draw *d) {
     }
 }
 
-/* One step towards a cheap case that keeps its heads wide and, with few queries, its rows of a key head many; false where
- * lengths end. */
+/* One step towards a cheap case that keeps its heads wide and, with few queries, its rows of a key head many; false
+ * where lengths end. */
 static bool cut_but_heads(draw *d) {
     enum { FEW = 9, ROWS = 32, KEYS = 64 };
     if (d->batch > 1) {

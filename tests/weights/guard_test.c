@@ -1,5 +1,5 @@
-/* LAPACK under the BLAS guard, with each flavour of the library: one thread whatever the caller chose, the caller's setting
- * back on every path, the same bits, in a forked child too; a fork waits for LAPACK. */
+/* LAPACK under the BLAS guard, with each flavour of the library: one thread whatever the caller chose, the caller's
+ * setting back on every path, the same bits, in a forked child too; a fork waits for LAPACK. */
 #include <pthread.h>
 #include <sched.h>
 #include <time.h>

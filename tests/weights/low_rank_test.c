@@ -1,5 +1,5 @@
-/* Factors of W_Q W_K^T: against the product in long double and the singular values of an oracle, in every layout; the same
- * bits; what fails and leaves nothing behind. */
+/* Factors of W_Q W_K^T: against the product in long double and the singular values of an oracle, in every layout; the
+ * same bits; what fails and leaves nothing behind. */
 #include "weights_test.h"
 
 /* ---- A problem with its arrays ----------------------------------------------------------------------------------- */

@@ -60,8 +60,8 @@ static void test_tall_is_wide_transposed(void **state) {
     free(wide);
 }
 
-/* W and the G it comes from: G = Q R with a positive diagonal of R, so that W G (wide) is lower triangular with a positive
- * diagonal. */
+/* W and the G it comes from: G = Q R with a positive diagonal of R, so that W G (wide) is lower triangular with a
+ * positive diagonal. */
 static void test_signs_of_r(void **state) {
     (void)state;
     enum { LONG = 23, SHORT = 17 };

@@ -1,7 +1,8 @@
-/* What attn_orthogonal_f32() and _f64() cost beside the LAPACKE calls that they cannot do without: pairs of both, in turn, on
- * one thread, by the CPU time of the process, which other processes disturb little.
+/* What attn_orthogonal_f32() and _f64() cost beside the LAPACKE calls that they cannot do without: pairs of both, in
+ * turn, on one thread, by the CPU time of the process, which other processes disturb little.
  *
- *   cmake --build build/test --target orthogonal_time && OPENBLAS_NUM_THREADS=1 build/test/tests/weights/orthogonal_time
+ *   cmake --build build/test --target orthogonal_time && OPENBLAS_NUM_THREADS=1
+ *   build/test/tests/weights/orthogonal_time
  *
  * A program to run by hand, not a test. */
 #include <attn/weights.h>

@@ -1,5 +1,5 @@
-/* The generator: published and pinned numbers, the accuracy of its functions, independence of order, threads and compiler,
- * statistics; random matrices and initial weights made of it. */
+/* The generator: published and pinned numbers, the accuracy of its functions, independence of order, threads and
+ * compiler, statistics; random matrices and initial weights made of it. */
 #include "weights/random.h"
 
 #include "weights_test.h"
@@ -177,8 +177,8 @@ static long double normal_share(long double x) {
     return erfcl(-(x - 0.25L) / 1.5L / sqrtl(2)) / 2;
 }
 
-/* sqrt(n) D has the mean 0.8687 and the deviation 0.2603. Of many streams, so that one seed's luck decides nothing: their
- * mean within four deviations, none beyond 2.5 (7 in a million). */
+/* sqrt(n) D has the mean 0.8687 and the deviation 0.2603. Of many streams, so that one seed's luck decides nothing:
+ * their mean within four deviations, none beyond 2.5 (7 in a million). */
 static void check_distribution(make_matrix *make, long double (*share)(long double)) {
     enum { STREAMS = 16 };
     long double mean = 0;

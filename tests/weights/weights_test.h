@@ -1,5 +1,5 @@
-/* What the tests of the weight tools share: matrices with known singular values and an oracle for those of any matrix, both
- * in long double; LAPACKE calls that fail on demand. Each test is compiled once for float and once for double. */
+/* What the tests of the weight tools share: matrices with known singular values and an oracle for those of any matrix,
+ * both in long double; LAPACKE calls that fail on demand. Each test is compiled once for float and once for double. */
 #ifndef WEIGHTS_TEST_H
 #define WEIGHTS_TEST_H
 
@@ -55,7 +55,8 @@ static inline int ascending(const void *a, const void *b) {
     return -descending(a, b);
 }
 
-/* Kolmogorov and Smirnov: sqrt(count) times the largest distance between the distribution of x, which is sorted, and `share`. */
+/* Kolmogorov and Smirnov: sqrt(count) times the largest distance between the distribution of x, which is sorted, and
+ * `share`. */
 static inline long double distance_from(long double *x, int64_t count, long double (*share)(long double)) {
     long double distance = 0;
     qsort(x, (size_t)count, sizeof *x, ascending);
@@ -66,7 +67,8 @@ static inline long double distance_from(long double *x, int64_t count, long doub
     return distance * sqrtl((long double)count);
 }
 
-/* Singular values of a [rows, cols], descending, by one-sided Jacobi on the fewer of rows and columns. Free the result. */
+/* Singular values of a [rows, cols], descending, by one-sided Jacobi on the fewer of rows and columns. Free the
+ * result. */
 static inline long double *wide_singular_values(int64_t rows, int64_t cols, const long double *a) {
     int64_t count = smaller(rows, cols), length = larger(rows, cols);
     long double *v = wide_alloc(count * length), *s = wide_alloc(count);
@@ -110,7 +112,8 @@ static inline long double *wide_singular_values(int64_t rows, int64_t cols, cons
     return s;
 }
 
-/* a = (I - 2 u u^T / u^T u) diag(s) (I - 2 v v^T / v^T v): a full matrix with the singular values s, rounded to `real`. */
+/* a = (I - 2 u u^T / u^T u) diag(s) (I - 2 v v^T / v^T v): a full matrix with the singular values s, rounded to
+ * `real`. */
 static inline real *matrix_with(int64_t rows, int64_t cols, int64_t stride, const long double *s, uint64_t stream) {
     int64_t count = smaller(rows, cols);
     long double *u = wide_alloc(rows), *v = wide_alloc(cols), uu = 0, vv = 0, usv = 0;
@@ -145,8 +148,8 @@ static inline int failing_parallel_for(void *data, int workers, attn_parallel_bo
 
 /* ---- LAPACKE calls that fail (lapacke_trap.c) -------------------------------------------------------------------- */
 
-/* From now on call number `call` (0, 1, ...) of any routine with a name that ends in `routine`, "gesdd", does nothing and
- * returns `info`. NULL ends that. */
+/* From now on call number `call` (0, 1, ...) of any routine with a name that ends in `routine`, "gesdd", does nothing
+ * and returns `info`. NULL ends that. */
 void trap_lapacke(const char *routine, int call, int info);
 
 /* Calls of LAPACKE routines since then, queries for workspace not counted. */
