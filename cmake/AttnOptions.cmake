@@ -27,6 +27,12 @@ function(attn_check_option name words)
   endif()
 endfunction()
 set(ATTN_BOOLEANS ON OFF 1 0 YES NO TRUE FALSE Y N)
+# A type that nobody defined flags for would be a build without optimisation; None is what packagers build with.
+string(TOUPPER "${CMAKE_BUILD_TYPE}" upper)
+if(CMAKE_BUILD_TYPE AND PROJECT_IS_TOP_LEVEL AND NOT upper STREQUAL "NONE" AND NOT CMAKE_C_FLAGS_${upper})
+  message(FATAL_ERROR "CMAKE_BUILD_TYPE is \"${CMAKE_BUILD_TYPE}\", but must be Debug, Release, RelWithDebInfo, MinSizeRel "
+                      "or one with CMAKE_C_FLAGS_${upper}")
+endif()
 foreach(name ATTN_BUILD_TESTS ATTN_BUILD_BENCH ATTN_OPENMP ATTN_WERROR)
   attn_check_option(${name} "ON or OFF" ${ATTN_BOOLEANS})
 endforeach()

@@ -203,8 +203,8 @@ typedef struct attn_low_rank_error {
 
 /* Best approximation of W_Q W_K^T with fewer columns, for each query head (since 0.1).
  * Formula: M_h = W_Q,h W_K,h^T = U diag(s) V^T;  A_h = U_r diag(sqrt(s)), B_h = V_r diag(sqrt(s)), U_r and V_r the
- *   first `rank` columns. No factors of that rank leave less, in both norms. M_h itself, d_context columns wide, is never
- *   formed: W_Q,h = Q_1 R_1, W_K,h = Q_2 R_2, and R_1 R_2^T has the same s.
+ *   first `rank` columns. No factors of that rank leave less, in both norms. M_h itself, d_context columns wide, is
+ *   never formed: W_Q,h = Q_1 R_1, W_K,h = Q_2 R_2, and R_1 R_2^T has the same s.
  *   A and B serve as W_Q and W_K of a layer with kv_heads = q_heads and head_dim = rank, whose scale must be given: it
  *   stays 1/sqrt of the original head_dim.
  * w_q: [d_model, q_heads * head_dim], w_k: [d_context, kv_heads * head_dim], head h in columns h head_dim and on.

@@ -30,6 +30,13 @@ refused ATTN_WEIGHTS=maybe 'ATTN_WEIGHTS is "maybe", but must be auto, ON or OFF
 refused ATTN_WEIGHTS=AUTO 'ATTN_WEIGHTS is "AUTO", but must be auto, ON or OFF'
 refused ATTN_BLAS=atlas 'ATTN_BLAS is "atlas", but must be auto, openblas, blis, mkl or netlib'
 refused ATTN_SANITIZE=adress 'ATTN_SANITIZE is "adress", but this compiler has no -fsanitize=adress'
+refused CMAKE_BUILD_TYPE=Relase 'CMAKE_BUILD_TYPE is "Relase", but must be Debug, Release, RelWithDebInfo, MinSizeRel or one'
+for type in None Release; do # and so that the next has a type again
+    configure -DCMAKE_BUILD_TYPE=$type || {
+        cat "$work/log"
+        failed=1
+    }
+done
 configure -DATTN_WEIGHTS=no -DATTN_OPENMP=1 -DATTN_WERROR=Yes || {
     cat "$work/log"
     failed=1
