@@ -45,9 +45,9 @@ INLINE void store_block(int rows, int vecs, bool ragged, bool add, const column_
                         vec (*sum)[BLOCK_VECS]) {
     const int64_t ldy = p->ldy;
     const vec alpha = vec_all(p->alpha);
-#pragma GCC unroll 12
-    for (int r = 0; r < rows; r++, row += ldy)
-#pragma GCC unroll 4
+    UNROLLED
+    for (int r = 0; r < rows; r++, row += ldy) {
+        UNROLLED
         for (int v = 0; v < vecs; v++) {
             real *y = row + v * LANES;
             vec result = alpha * sum[r][v];
@@ -56,6 +56,7 @@ INLINE void store_block(int rows, int vecs, bool ragged, bool add, const column_
             else
                 vec_store(y, add ? vec_load(y) + result : result);
         }
+    }
 }
 
 /* rows x vecs results from rows of x. All arguments but p, x and y are constants at every call. */
@@ -63,25 +64,25 @@ INLINE void multiply_block(int rows, int vecs, bool ragged, const column_product
     vec sum[MOST_ROWS][BLOCK_VECS];
     const real *address[MOST_ROWS / ADDRESS_ROWS];
     int64_t ldx = p->ldx, ldw = p->ldw, k = p->k, part = p->part;
-#pragma GCC unroll 12
+    UNROLLED
     for (int r = 0; r < rows; r++) {
         if (r % ADDRESS_ROWS == 0)
             address[r / ADDRESS_ROWS] = x + r * ldx;
-#pragma GCC unroll 4
+        UNROLLED
         for (int v = 0; v < vecs; v++)
             sum[r][v] = vec_all(0);
     }
     const real *w = p->w;
     for (int64_t c = 0; c < k; c++, w += ldw) {
         vec loaded[BLOCK_VECS];
-#pragma GCC unroll 4
+        UNROLLED
         for (int v = 0; v < vecs; v++)
             loaded[v] =
                 vec_kept(ragged && v == vecs - 1 ? vec_load_part(w + v * LANES, part, 0) : vec_load(w + v * LANES));
-#pragma GCC unroll 12
+        UNROLLED
         for (int r = 0; r < rows; r++) {
             vec factor = vec_kept(vec_all(address[r / ADDRESS_ROWS][c + r % ADDRESS_ROWS * ldx]));
-#pragma GCC unroll 4
+            UNROLLED
             for (int v = 0; v < vecs; v++)
                 sum[r][v] = vec_fma(factor, loaded[v], sum[r][v]);
         }

@@ -45,12 +45,12 @@ INLINE void panel_row(int rows, int vecs, int64_t part, int64_t fetched, const r
     if (fetched > 0)
         attn_fetch(attn_fetch_address(row, STRIP * ld * (int64_t)sizeof(real)), fetched * (int64_t)sizeof(real),
                    ATTN_FETCH_TO_L2);
-#pragma GCC unroll 8
+    UNROLLED
     for (int v = 0; v < vecs; v++) {
         vec loaded = part == 0 ? vec_load(row + j + v * LANES) : vec_load_part(row + j, part, 0);
         if (rows > 1)
             loaded = vec_kept(loaded);
-#pragma GCC unroll 3
+        UNROLLED
         for (int r = 0; r < rows; r++)
             sum[r][v] = vec_fma(vec_all(factor[r][d]), loaded, sum[r][v]);
     }
@@ -63,29 +63,30 @@ INLINE void product_panel(int rows, int vecs, int64_t part, int64_t depth, int64
                           int64_t c, const real *w, int64_t ld, real *const *y, int64_t j) {
     vec sum[PANEL_ROWS][PANEL_VECS];
     const real *factor[PANEL_ROWS];
-#pragma GCC unroll 3
+    UNROLLED
     for (int r = 0; r < rows; r++) {
         factor[r] = x[r] + c;
-#pragma GCC unroll 8
+        UNROLLED
         for (int v = 0; v < vecs; v++)
             sum[r][v] = part == 0 ? vec_load(y[r] + j + v * LANES) : vec_load_part(y[r] + j, part, 0);
     }
     if (rows == 1 && depth == STRIP) {
-#pragma GCC unroll 16
+        UNROLLED
         for (int64_t d = 0; d < STRIP; d++)
             panel_row(rows, vecs, part, fetched, factor, d, w, ld, j, sum);
     } else
         for (int64_t d = 0; d < depth; d++)
             panel_row(rows, vecs, part, fetched, factor, d, w, ld, j, sum);
-#pragma GCC unroll 3
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 8
+    UNROLLED
+    for (int r = 0; r < rows; r++) {
+        UNROLLED
         for (int v = 0; v < vecs; v++) {
             if (part == 0)
                 vec_store(y[r] + j + v * LANES, sum[r][v]);
             else
                 vec_store_part(y[r] + j, part, sum[r][v]);
         }
+    }
 }
 
 /* All columns of some rows of y. Where they take more than one panel w is not read in order, and what comes next is
@@ -203,17 +204,18 @@ void KERNEL(add_product)(int64_t rows, int64_t cols, int64_t k, bool apart, cons
  * a time. */
 INLINE void store_results(int rows, int cols, real scale, vec *sum, real *const *y, int64_t j, int64_t step) {
     int results = rows * cols, padded = (results + LANES - 1) / LANES * LANES;
-#pragma GCC unroll 16
+    UNROLLED
     for (int i = results; i < padded; i++)
         sum[i] = vec_all(0);
     real result[MOST_RESULTS + LANES];
     for (int i = 0; i < padded; i += LANES)
         vec_store(result + i, scale * vec_sum_of_each(sum + i));
-#pragma GCC unroll 4
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 16
+    UNROLLED
+    for (int r = 0; r < rows; r++) {
+        UNROLLED
         for (int d = 0; d < cols; d++)
             y[r][j + d * step] = result[r * cols + d];
+    }
 }
 
 /* rows x cols results at column j, w row by row; rows and cols are constants at every call. */
@@ -256,7 +258,7 @@ INLINE void transposed_block(int rows, int cols, bool fetch, int64_t k, real sca
                              int64_t ld, real *const *y, int64_t j, int64_t step) {
     vec sum[MOST_RESULTS + LANES];
     const real *row[ROWS];
-#pragma GCC unroll 16
+    UNROLLED
     for (int i = 0; i < rows * cols; i++)
         sum[i] = vec_all(0);
     for (int r = 0; r < rows; r++)
@@ -266,20 +268,20 @@ INLINE void transposed_block(int rows, int cols, bool fetch, int64_t k, real sca
         vec factor[ROWS];
         for (int r = 0; r < rows; r++)
             factor[r] = vec_load(row[r] + c);
-#pragma GCC unroll 16
+        UNROLLED
         for (int d = 0; d < cols; d++) {
             vec loaded = vec_load(w + d * ld + c);
             if (fetch)
                 ASK_FOR(w, (d + AHEAD) * ld + c);
-#pragma GCC unroll 4
+            UNROLLED
             for (int r = 0; r < rows; r++)
                 sum[r * cols + d] = vec_fma(factor[r], loaded, sum[r * cols + d]);
         }
     }
-#pragma GCC unroll 4
+    UNROLLED
     for (int r = 0; r < rows && c < k; r++) {
         vec factor = vec_load_part(row[r] + c, k - c, 0);
-#pragma GCC unroll 16
+        UNROLLED
         for (int d = 0; d < cols; d++)
             sum[r * cols + d] = vec_fma(factor, vec_load_part(w + d * ld + c, k - c, 0), sum[r * cols + d]);
     }

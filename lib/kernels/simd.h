@@ -53,6 +53,14 @@
 /* Inlined even where the optimiser would not: the helpers below take and return registers. */
 #define INLINE static inline __attribute__((always_inline))
 
+/* Before a loop of few turns, whose number is a constant once it is inlined: all of them in a row, so that what they index
+ * stays in registers. clang 14 takes no notice of GCC's pragma: kernel multiply took 4.5 times as long. */
+#ifdef __clang__
+#define UNROLLED _Pragma("clang loop unroll(full)")
+#else
+#define UNROLLED _Pragma("GCC unroll 16")
+#endif
+
 #define LANES (VEC_BYTES * 8 / ATTN_REAL_BITS)
 /* A group is 16 bytes of a vec: all instruction sets shuffle within groups at the least cost. */
 #define GROUP_LANES (16 * 8 / ATTN_REAL_BITS)
@@ -334,21 +342,23 @@ INLINE vec vec_load_groups(const real *p, int64_t step) {
 
 /* In lane i the largest lane of v[i], for vectors without NaN; v is used up. */
 INLINE vec vec_largest_of_each(vec *v) {
-#pragma GCC unroll 16
-    for (int half = LANES / 2; half > 0; half /= 2)
-#pragma GCC unroll 16
+    UNROLLED
+    for (int half = LANES / 2; half > 0; half /= 2) {
+        UNROLLED
         for (int i = 0; i < half; i++)
             v[i] = vec_max(VEC_ZIP_LOW(v[i], v[i + half]), VEC_ZIP_HIGH(v[i], v[i + half]));
+    }
     return v[0];
 }
 
 /* In lane i the sum of the lanes of v[i]; v is used up. */
 INLINE vec vec_sum_of_each(vec *v) {
-#pragma GCC unroll 16
-    for (int half = LANES / 2; half > 0; half /= 2)
-#pragma GCC unroll 16
+    UNROLLED
+    for (int half = LANES / 2; half > 0; half /= 2) {
+        UNROLLED
         for (int i = 0; i < half; i++)
             v[i] = VEC_ZIP_LOW(v[i], v[i + half]) + VEC_ZIP_HIGH(v[i], v[i + half]);
+    }
     return v[0];
 }
 

@@ -14,7 +14,7 @@ enum {
 };
 
 INLINE void zip(const vec *from, vec *to) {
-#pragma GCC unroll 2
+    UNROLLED
     for (int i = 0; i < GROUP_LANES / 2; i++) {
         to[2 * i] = vec_zip_low_in_groups(from[i], from[i + GROUP_LANES / 2]);
         to[2 * i + 1] = vec_zip_high_in_groups(from[i], from[i + GROUP_LANES / 2]);
@@ -41,19 +41,19 @@ INLINE const real *address_kept(const real *p) {
 /* v[j] = column j of a block of x. fetch: asks for the rows further down, into the second-level cache, since rows a
  * multiple of 4 KiB apart would drive each other from the first. */
 INLINE void load_turned(const real *x, int64_t ldx, bool fetch, vec *v) {
-#pragma GCC unroll 4
+    UNROLLED
     for (int i = 0; i < GROUP_LANES; i++) {
-#pragma GCC unroll 4
+        UNROLLED
         for (int g = 0; g < GROUPS && fetch; g++) {
             int64_t step = (AHEAD + g * GROUP_LANES) * ldx;
             __builtin_prefetch(attn_fetch_address(x, step * (int64_t)sizeof *x), 0, 2);
         }
-#pragma GCC unroll 4
+        UNROLLED
         for (int c = 0; c < GROUPS; c++)
             v[c * GROUP_LANES + i] = vec_load_groups(x + c * GROUP_LANES, GROUP_LANES * ldx);
         x = address_kept(x + ldx);
     }
-#pragma GCC unroll 4
+    UNROLLED
     for (int c = 0; c < GROUPS; c++)
         turn_groups(v + c * GROUP_LANES);
 }
@@ -61,7 +61,7 @@ INLINE void load_turned(const real *x, int64_t ldx, bool fetch, vec *v) {
 INLINE void transpose_block(const real *x, int64_t ldx, real *y, int64_t ldy) {
     vec v[LANES];
     load_turned(x, ldx, true, v);
-#pragma GCC unroll 16
+    UNROLLED
     for (int j = 0; j < LANES; j++)
         vec_store(y + j * ldy, v[j]);
 }
@@ -73,7 +73,7 @@ static void transpose_part(int64_t rows, int64_t cols, const real *x, int64_t ld
         vec_store(copy + i * LANES, cols == LANES ? vec_load(x + i * ldx) : vec_load_part(x + i * ldx, cols, 0));
     vec v[LANES];
     load_turned(copy, LANES, false, v);
-#pragma GCC unroll 16
+    UNROLLED
     for (int j = 0; j < LANES; j++) {
         if (j < cols && rows == LANES)
             vec_store(y + j * ldy, v[j]);
