@@ -389,7 +389,7 @@ static void put_page(FILE *out, const char *folder, const report_input *in) {
     put_facts(out, in->where);
     put_ceilings(out, in);
     fputs("<p>Tables mark figures with ~ (timed on a sample of query rows) and ? (not to be trusted: fewer than three "
-          "repeats, or a spread above 10 %). The pictures draw such points like the others.</p>\n",
+          "repeats, or a spread above 10 %). The pictures draw a ring around such points.</p>\n",
           out);
     for (int i = 0; report_pictures[i].name; i++) {
         const char *name = report_pictures[i].name;

@@ -2,6 +2,7 @@
 #include "stages.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "interrupt.h"
 #include "stage_clock.h"
@@ -35,6 +36,15 @@ static double best_ms(engine_run *run, bool (*part)(void *)) {
 
 /* ---- The loops --------------------------------------------------------------------------------------------------- */
 
+/* The only output of a problem without values, which the library would else do nothing for. False without memory. */
+static bool want_lse(support_case *c, support_data *data, attn_dtype dtype) {
+    attn_problem *p = &c->problem;
+    p->lse = (attn_strides){.batch = p->q_heads * p->q_len, .head = p->q_len, .row = 1};
+    size_t bytes = dtype == ATTN_F32 ? sizeof(float) : sizeof(double);
+    data->base[SUPPORT_LSE] = malloc((size_t)(p->batch * p->q_heads * p->q_len) * bytes + 1);
+    return data->base[SUPPORT_LSE] != NULL;
+}
+
 /* Attention of a problem with other values or another scale; below 0 when it gave up. */
 static double changed_ms(const bench_case *c, engine_id id, int64_t max_rows, bool values, bool scores) {
     support_case changed = *c->data->problem_case;
@@ -42,8 +52,11 @@ static double changed_ms(const bench_case *c, engine_id id, int64_t max_rows, bo
     bench_case one = *c;
     one.data = &data;
     data.problem_case = &changed;
-    if (!values)
+    if (!values) {
         changed.problem.v_dim = 0;
+        if (!want_lse(&changed, &data, c->dtype))
+            return -1;
+    }
     if (!scores) {
         changed.problem.flags |= ATTN_HAS_SCALE;
         changed.problem.scale = 0;
@@ -52,6 +65,8 @@ static double changed_ms(const bench_case *c, engine_id id, int64_t max_rows, bo
     double ms = engine_open(&run, id, &one, max_rows) && engine_prepare(&run) ? best_ms(&run, engine_attend) : -1;
     ms *= run.attend_scale;
     engine_close(&run);
+    if (!values)
+        free(data.base[SUPPORT_LSE]);
     return ms;
 }
 

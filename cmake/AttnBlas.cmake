@@ -54,8 +54,15 @@ endforeach()
 
 if(NOT ATTN_BLAS_KIND)
   list(JOIN ATTN_BLAS_CANDIDATES ", " ATTN_BLAS_TRIED)
+  set(ATTN_BLAS_PACKAGE_blis libblis-dev)
+  set(ATTN_BLAS_PACKAGE_mkl libmkl-dev) # of the section non-free
+  set(ATTN_BLAS_PACKAGE_netlib libblas-dev)
+  set(ATTN_BLAS_PACKAGE ${ATTN_BLAS_PACKAGE_${ATTN_BLAS}})
+  if(NOT ATTN_BLAS_PACKAGE)
+    set(ATTN_BLAS_PACKAGE libopenblas-dev)
+  endif()
   message(FATAL_ERROR "No BLAS library with a CBLAS interface found (tried: ${ATTN_BLAS_TRIED}). ${ATTN_BLAS_WIDE}"
-                      "On Debian or Ubuntu: apt-get install libopenblas-dev")
+                      "On Debian or Ubuntu: apt-get install ${ATTN_BLAS_PACKAGE}")
 endif()
 set(ATTN_BLAS_FILE ${found_LIBRARY})
 message(STATUS "BLAS: ${ATTN_BLAS_KIND}, ${ATTN_BLAS_FILE}, header ${found_INCLUDE_DIR}/${found_HEADER}")

@@ -11,6 +11,7 @@ else()
 endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/attn DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING
         PATTERN "*.h" ${ATTN_ABSENT_HEADER})
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(TARGETS attn EXPORT attnTargets)
 install(TARGETS attn_static EXPORT attnStaticTargets)
 # Two exports: whoever links the shared library needs no BLAS library of his own.

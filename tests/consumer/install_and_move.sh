@@ -18,6 +18,7 @@ require() {
         fi
     done
 }
+test -n "$(find "$moved/share/doc" -name LICENSE)" || { echo 'not installed: LICENSE'; exit 1; }
 require include/attn/attn.h "$LIBDIR/cmake/attn/attnConfig.cmake" "$LIBDIR/cmake/attn/attnConfigVersion.cmake"
 for library in "$@"; do
     require "$LIBDIR/lib$library.so" "$LIBDIR/lib$library.a" "$LIBDIR/pkgconfig/$library.pc"
