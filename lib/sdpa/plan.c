@@ -34,7 +34,7 @@ enum {
     MOST_CHUNK_ROWS = 4096,   /* and of all rows together: their outputs are kept until all are done */
     CHUNKS_PER_THREAD = 4,    /* pieces of work that are alike need not be as many */
     THREAD_BYTES = 2 << 20,   /* the workspace of a thread, of which chunks take what is left */
-    OTHER_BYTES = 256 * 1024, /* by scores of few queries, maxima, sums and the like */
+    OTHER_BYTES = 384 * 1024, /* by what few queries take, 128 KiB three times, or by maxima and sums of many rows */
 };
 
 static int64_t group_of(const attn_problem *problem) {
@@ -141,15 +141,13 @@ static int64_t chunks_of_tiles(const attn_plan *plan, int64_t q_len) {
     return attn_chunks_in(attn_block_keys(&longest, 0, p->q_len), tiles_chunk(plan, q_len, p->kv_len));
 }
 
-/* What shared chunks may take for each thread. */
+/* What shared chunks may take for each thread, so that all but K and V of a tile stays below THREAD_BYTES. */
 static int64_t room_for_chunks(const attn_plan *plan) {
     const attn_problem *p = &plan->problem;
-    /* output of a block, the same beside it and Q; values without NaN and Inf; K and V of a tile; a tile of scores */
+    /* output of a block, the same beside it and Q; values without NaN and Inf; a tile of scores */
     int64_t rows = attn_mul_saturated(3 * most_rows(plan, p->q_len), attn_larger(p->head_dim, p->v_dim));
     int64_t clean = attn_mul_saturated(attn_larger(plan->shape.keys, ATTN_FEW_CLEAN_KEYS), p->v_dim);
-    int64_t packed = attn_mul_saturated(plan->shape.keys + plan->shape.keys_gap, p->head_dim + p->v_dim);
     int64_t elements = attn_add_saturated(attn_add_saturated(rows, clean), plan->shape.rows * plan->shape.keys);
-    elements = attn_add_saturated(elements, plan->shape.packed ? packed : 0);
     int64_t others = attn_add_saturated(attn_mul_saturated(elements, bytes_of_real(plan)), OTHER_BYTES);
     return attn_larger(THREAD_BYTES - others, 0);
 }
