@@ -53,8 +53,8 @@
 /* Inlined even where the optimiser would not: the helpers below take and return registers. */
 #define INLINE static inline __attribute__((always_inline))
 
-/* Before a loop of few turns, whose number is a constant once it is inlined: all of them in a row, so that what they index
- * stays in registers. clang 14 takes no notice of GCC's pragma: kernel multiply took 4.5 times as long. */
+/* Before a loop of few turns, whose number is a constant once it is inlined: all of them in a row, so that what they
+ * index stays in registers. clang 14 takes no notice of GCC's pragma: kernel multiply took 4.5 times as long. */
 #ifdef __clang__
 #define UNROLLED _Pragma("clang loop unroll(full)")
 #else

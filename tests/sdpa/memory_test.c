@@ -354,8 +354,8 @@ static size_t packed_bytes(const attn_plan *plan) {
     return bytes;
 }
 
-/* However long the keys and many the threads, fused needs no more than 2 MiB for each beside K and V of a tile; with large
- * tiles, whose K and V are not packed, 128 KiB more at these sizes. */
+/* However long the keys and many the threads, fused needs no more than 2 MiB for each beside K and V of a tile; with
+ * large tiles, whose K and V are not packed, 128 KiB more at these sizes. */
 static void check_bound(int64_t batch, int64_t q_heads, int64_t kv_heads, int64_t q_len, int64_t kv_len, int64_t size,
                         int threads) {
     attn_problem problem = ATTN_PROBLEM_INIT;
