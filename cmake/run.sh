@@ -200,10 +200,10 @@ build() {
 build_all() {
     configured=
     for preset in "$@"; do
-        rm -f "$(tests_of "$preset")/attn-built"
         if test "$dry_run" = yes; then
             configure "$preset"
         else
+            rm -f "$(tests_of "$preset")/attn-built"
             configure "$preset" &
             configured="$configured $!"
         fi
