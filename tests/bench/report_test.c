@@ -176,7 +176,7 @@ static void bars_and_tables_of_the_page_have_marks(void **state) {
     /* Of the table: the median, then rate, ratio and share. */
     assert_has(page, "<td>~1.049e+06?</td>");
     assert_has(page, "<td>80?</td><td>80?</td><td>40? %</td>");
-    assert_has(page, "The pictures draw such points like the others.");
+    assert_has(page, "The pictures draw a ring around such points.");
     free(page);
     result_list_free(&list);
 
