@@ -51,39 +51,17 @@ static attn_isa detect(void) {
     return ATTN_ISA_AVX512;
 }
 
-static bool is_intel(void) {
+static bool vendor_is(unsigned ebx, unsigned ecx, unsigned edx) {
     unsigned a, b, c, d;
-    return __get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx && c == signature_INTEL_ecx &&
-           d == signature_INTEL_edx;
-}
-
-static bool is_amd(void) {
-    unsigned a, b, c, d;
-    return __get_cpuid(0, &a, &b, &c, &d) && b == signature_AMD_ebx && c == signature_AMD_ecx && d == signature_AMD_edx;
+    return __get_cpuid(0, &a, &b, &c, &d) && b == ebx && c == ecx && d == edx;
 }
 #elif defined(__aarch64__)
 static attn_isa detect(void) {
     return ATTN_ISA_NEON;
 }
-
-static bool is_intel(void) {
-    return false;
-}
-
-static bool is_amd(void) {
-    return false;
-}
 #else
 static attn_isa detect(void) {
     return ATTN_ISA_GENERIC;
-}
-
-static bool is_intel(void) {
-    return false;
-}
-
-static bool is_amd(void) {
-    return false;
 }
 #endif
 
@@ -93,8 +71,10 @@ static bool is_to_be_asked, reads_apart;
 /* Early priority: in a static link other constructors may already call the library. */
 __attribute__((constructor(101))) static void decide(void) {
     cpu_isa = detect();
-    is_to_be_asked = is_intel();
-    reads_apart = is_amd() && cpu_isa < ATTN_ISA_AVX512;
+#if defined(__x86_64__)
+    is_to_be_asked = vendor_is(signature_INTEL_ebx, signature_INTEL_ecx, signature_INTEL_edx);
+    reads_apart = cpu_isa < ATTN_ISA_AVX512 && vendor_is(signature_AMD_ebx, signature_AMD_ecx, signature_AMD_edx);
+#endif
     const char *most = getenv("ATTN_MAX_ISA");
     if (most == NULL)
         return;

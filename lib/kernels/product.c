@@ -32,6 +32,11 @@
 #define GROUP 256
 #define LEAST_GROUP 64
 
+/* How far apart rows are read together of so many that are left; 0 when they are not worth it. */
+INLINE int64_t group_step(int64_t left) {
+    return left < LEAST_GROUP ? 0 : (left < GROUP ? left : GROUP) / DEPTH;
+}
+
 /* ---- add_product ------------------------------------------------------------------------------------------------- */
 
 /* Rows of x and vectors of y that stay in registers: 24 of 32, or 12 of 16. */
@@ -167,12 +172,9 @@ INLINE void product_steps(int depth, bool fetch, int64_t rows, int64_t cols, con
 void KERNEL(add_product)(int64_t rows, int64_t cols, int64_t k, bool apart, const real *const *x, const real *w,
                          int64_t ld, real *const *y) {
     int64_t c = 0;
-    for (int64_t group; apart && (group = k - c < GROUP ? k - c : GROUP) >= LEAST_GROUP;) {
-        int64_t step = group / DEPTH;
+    for (int64_t step; apart && (step = group_step(k - c)) > 0; c += step * DEPTH)
         for (int64_t d = 0; d < step; d++)
             product_steps(DEPTH, false, rows, cols, x, c + d, step, w + (c + d) * ld, step * ld, y);
-        c += step * DEPTH;
-    }
     for (; cols > WIDE && rows < ROWS && c + DEPTH_ALONE <= k; c += DEPTH_ALONE)
         for (int64_t r = 0; r < rows; r++)
             product_step(1, DEPTH_ALONE, r == 0, cols, x + r, c, 1, w + c * ld, ld, y + r);
@@ -316,8 +318,7 @@ INLINE int64_t transposed_first(int64_t rows, bool fetch, int64_t k, real scale,
 INLINE void transposed_rows(int64_t rows, int64_t cols, int64_t k, bool apart, real scale, const real *const *x,
                             const real *w, int64_t ld, real *const *y) {
     int64_t j = 0;
-    for (int64_t group; apart && (group = cols - j < GROUP ? cols - j : GROUP) >= LEAST_GROUP;) {
-        int64_t step = group / DEPTH;
+    for (int64_t step; apart && (step = group_step(cols - j)) > 0; j += step * DEPTH)
         for (int64_t d = 0; d < step; d++) {
             const real *wd = w + (j + d) * ld;
             int64_t r = 0;
@@ -326,8 +327,6 @@ INLINE void transposed_rows(int64_t rows, int64_t cols, int64_t k, bool apart, r
             for (; r < rows; r++)
                 transposed_block(1, DEPTH, false, k, scale, x + r, wd, step * ld, y + r, j + d, step);
         }
-        j += step * DEPTH;
-    }
     for (; j + STRIP <= cols && rows > 0; j += STRIP) {
         const real *strip = w + j * ld;
         int64_t r = attn_cpu_is_to_be_asked() ? transposed_first(rows, true, k, scale, x, strip, ld, y, j)
