@@ -8,7 +8,7 @@
  * eight, and what comes next is asked for.
  *
  * With `apart` w is read from four places at once, a group of its rows at a time: 23 GB/s in place of 13 on a 2-core
- * Zen 3 (2026-12-01), which fetches ahead within a page only.
+ * Zen 3 (2026-12-01), which fetches ahead within a page only; Intel's processors likewise.
  */
 #include "base/cpu.h"
 #include "base/fetch.h"
@@ -61,11 +61,12 @@ INLINE void panel_row(int rows, int vecs, int64_t part, int64_t fetched, const r
     }
 }
 
-/* y[r][j] += sum of x[r][c] w[c][j] over `depth` rows of w for `vecs` vectors of columns, the last of them of `part`
- * columns only; rows, vecs and whether there is a part are constants at every call. A single row of x is so fast that
- * the processor's guesses do harm (15 GB/s from memory in place of 28), unless each load stands apart. */
-INLINE void product_panel(int rows, int vecs, int64_t part, int64_t depth, int64_t fetched, const real *const *x,
-                          int64_t c, const real *w, int64_t ld, real *const *y, int64_t j) {
+/* y[r][j] += sum of x[r][c] w[c][j] over `depth` rows of w at each of `places` that are `step` rows apart, for `vecs`
+ * vectors of columns, the last of them of `part` columns only; rows, vecs, places and whether there is a part are
+ * constants at every call. A single row of x is so fast that the processor's guesses do harm (15 GB/s from memory in
+ * place of 28), unless each load stands apart. */
+INLINE void product_panel(int rows, int vecs, int64_t part, int64_t depth, int places, int64_t step, int64_t fetched,
+                          const real *const *x, int64_t c, const real *w, int64_t ld, real *const *y, int64_t j) {
     vec sum[PANEL_ROWS][PANEL_VECS];
     const real *factor[PANEL_ROWS];
     UNROLLED
@@ -75,13 +76,14 @@ INLINE void product_panel(int rows, int vecs, int64_t part, int64_t depth, int64
         for (int v = 0; v < vecs; v++)
             sum[r][v] = part == 0 ? vec_load(y[r] + j + v * LANES) : vec_load_part(y[r] + j, part, 0);
     }
-    if (rows == 1 && depth == STRIP) {
+    if (rows == 1 && places == 1 && depth == STRIP) {
         UNROLLED
         for (int64_t d = 0; d < STRIP; d++)
             panel_row(rows, vecs, part, fetched, factor, d, w, ld, j, sum);
     } else
         for (int64_t d = 0; d < depth; d++)
-            panel_row(rows, vecs, part, fetched, factor, d, w, ld, j, sum);
+            for (int place = 0; place < places; place++)
+                panel_row(rows, vecs, part, fetched, factor, d + place * step, w, ld, j, sum);
     UNROLLED
     for (int r = 0; r < rows; r++) {
         UNROLLED
@@ -94,30 +96,40 @@ INLINE void product_panel(int rows, int vecs, int64_t part, int64_t depth, int64
     }
 }
 
-/* All columns of some rows of y. Where they take more than one panel w is not read in order, and what comes next is
- * asked for. */
-INLINE void product_strip(int rows, int64_t cols, int64_t depth, bool first, const real *const *x, int64_t c,
-                          const real *w, int64_t ld, real *const *y) {
-    bool in_order = cols <= PANEL_VECS * LANES;
-    int64_t j = 0, fetched = first && (!in_order || (rows > 1 && attn_cpu_is_to_be_asked())) ? cols : 0;
+/* All columns of some rows of y; the first rows ask for what comes next: `fetched` columns, or none. */
+INLINE void panels_of_rows(int rows, int64_t cols, int64_t depth, int places, int64_t step, int64_t fetched,
+                           const real *const *x, int64_t c, const real *w, int64_t ld, real *const *y) {
+    int64_t j = 0;
     for (; j + PANEL_VECS * LANES <= cols; j += PANEL_VECS * LANES, fetched = 0)
-        product_panel(rows, PANEL_VECS, 0, depth, fetched, x, c, w, ld, y, j);
+        product_panel(rows, PANEL_VECS, 0, depth, places, step, fetched, x, c, w, ld, y, j);
 #if VEC_BYTES == 64
     if (j + 4 * LANES <= cols) {
-        product_panel(rows, 4, 0, depth, 0, x, c, w, ld, y, j);
+        product_panel(rows, 4, 0, depth, places, step, 0, x, c, w, ld, y, j);
         j += 4 * LANES;
     }
 #endif
     if (j + 2 * LANES <= cols) {
-        product_panel(rows, 2, 0, depth, 0, x, c, w, ld, y, j);
+        product_panel(rows, 2, 0, depth, places, step, 0, x, c, w, ld, y, j);
         j += 2 * LANES;
     }
     if (j + LANES <= cols) {
-        product_panel(rows, 1, 0, depth, 0, x, c, w, ld, y, j);
+        product_panel(rows, 1, 0, depth, places, step, 0, x, c, w, ld, y, j);
         j += LANES;
     }
     if (j < cols)
-        product_panel(rows, 1, cols - j, depth, 0, x, c, w, ld, y, j);
+        product_panel(rows, 1, cols - j, depth, places, step, 0, x, c, w, ld, y, j);
+}
+
+/* All rows, three at a time. */
+INLINE void product_strip(int64_t rows, int64_t cols, int64_t depth, int places, int64_t step, bool fetch,
+                          const real *const *x, int64_t c, const real *w, int64_t ld, real *const *y) {
+    int64_t r = 0;
+    for (; r + 3 <= rows; r += 3)
+        panels_of_rows(3, cols, depth, places, step, fetch && r == 0 ? cols : 0, x + r, c, w, ld, y + r);
+    if (rows - r == 2)
+        panels_of_rows(2, cols, depth, places, step, fetch && r == 0 ? cols : 0, x + r, c, w, ld, y + r);
+    else if (rows - r == 1)
+        panels_of_rows(1, cols, depth, places, step, fetch && r == 0 ? cols : 0, x + r, c, w, ld, y + r);
 }
 
 /* Wide matrices, and rows far apart: y[r][j] += sum of x[r][c + d step] w[d][j] over `depth` rows of w; rows and depth
@@ -172,9 +184,16 @@ INLINE void product_steps(int depth, bool fetch, int64_t rows, int64_t cols, con
 void KERNEL(add_product)(int64_t rows, int64_t cols, int64_t k, bool apart, const real *const *x, const real *w,
                          int64_t ld, real *const *y) {
     int64_t c = 0;
-    for (int64_t step; apart && (step = group_step(k - c)) > 0; c += step * DEPTH)
-        for (int64_t d = 0; d < step; d++)
-            product_steps(DEPTH, false, rows, cols, x, c + d, step, w + (c + d) * ld, step * ld, y);
+    for (int64_t step; apart && (step = group_step(k - c)) > 0; c += step * DEPTH) {
+        int64_t first = rows < ROWS ? rows : ROWS; /* rows that read w; the others find it in the first-level cache */
+        for (int64_t d = 0; d < step; d += DEPTH) {
+            int64_t depth = step - d < DEPTH ? step - d : DEPTH;
+            for (int64_t i = c + d; i < c + d + depth; i++)
+                product_steps(DEPTH, false, first, cols, x, i, step, w + i * ld, step * ld, y);
+            product_strip(rows - first, cols, depth, DEPTH, step, false, x + first, c + d, w + (c + d) * ld, ld,
+                          y + first);
+        }
+    }
     for (; cols > WIDE && rows < ROWS && c + DEPTH_ALONE <= k; c += DEPTH_ALONE)
         for (int64_t r = 0; r < rows; r++)
             product_step(1, DEPTH_ALONE, r == 0, cols, x + r, c, 1, w + c * ld, ld, y + r);
@@ -182,16 +201,10 @@ void KERNEL(add_product)(int64_t rows, int64_t cols, int64_t k, bool apart, cons
         product_steps(DEPTH, true, rows, cols, x, c, 1, w + c * ld, ld, y);
     for (; cols > WIDE && c < k; c++)
         product_steps(1, true, rows, cols, x, c, 1, w + c * ld, ld, y);
-    for (; c < k; c += STRIP) {
-        int64_t depth = k - c < STRIP ? k - c : STRIP, r = 0;
-        const real *strip = w + c * ld;
-        for (; r + 3 <= rows; r += 3)
-            product_strip(3, cols, depth, r == 0, x + r, c, strip, ld, y + r);
-        if (rows - r == 2)
-            product_strip(2, cols, depth, r == 0, x + r, c, strip, ld, y + r);
-        else if (rows - r == 1)
-            product_strip(1, cols, depth, r == 0, x + r, c, strip, ld, y + r);
-    }
+    /* where columns take more than one panel w is not read in order */
+    bool fetch = cols > PANEL_VECS * LANES || (rows > 1 && attn_cpu_is_to_be_asked());
+    for (; c < k; c += STRIP)
+        product_strip(rows, cols, k - c < STRIP ? k - c : STRIP, 1, 0, fetch, x, c, w + c * ld, ld, y);
 }
 
 /* ---- product_transposed ------------------------------------------------------------------------------------------ */
