@@ -393,12 +393,13 @@ run_ctest() {
         left_out="\\.($others)\$"
         title="$title, no entries of $(printf '%s' "$others" | sed 's/|/ and /')"
     fi
-    # test_support calls nothing of libattn or BLAS and reads nothing of the line: once per build is enough.
+    # test_support calls nothing of libattn or BLAS and reads nothing of the line, and entries of blas choose flavour, core
+    # and instruction set themselves: once per build is enough.
     case "$slow $preset $labels $flavour $isa $wanted_core" in
     'yes '* | 'no test quick pthread best auto' | 'no clang quick openmp '* | 'no asan quick '* | 'no valgrind '*) ;;
     *)
-        left_out="$left_out|^test_support\$"
-        title="$title, no test_support"
+        left_out="$left_out|^test_support\$|^blas\\."
+        title="$title, no test_support and blas"
         ;;
     esac
     # Many threads take minutes there, one at a time, double is the same source as float, and sdpa.bitwise compares bits of

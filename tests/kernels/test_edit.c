@@ -229,7 +229,9 @@ static void test_tails(void **state) {
                 real *bias = copied(biases, n);
                 uint8_t *mask = malloc((size_t)n + (n == 0));
                 assert_non_null(mask);
-                memcpy(mask, hidden, (size_t)n);
+                for (int64_t j = 0; j < n; j++) {
+                    mask[j] = hidden[j];
+                }
                 memcpy(s + offset, scores, (size_t)n * sizeof *s);
                 memcpy(guarded, scores, (size_t)n * sizeof *s);
                 edits[e](kernels, n, 0, bias, mask, s + offset);

@@ -28,7 +28,7 @@ static real multiply_add(bool fused, real a, real b, real c) {
 /* Row r of n rows that stand in any order, each `step` after another one. */
 static void scatter(int64_t n, int64_t step, real *base, const real **x, real **y) {
     for (int64_t r = 0; r < n; r++) {
-        real *row = base + r * 7 % (n > 0 ? n : 1) * step; /* n below 7: each once */
+        real *row = base + r * 11 % (n > 0 ? n : 1) * step; /* n up to 7: each once */
         if (x)
             x[r] = row;
         if (y)
@@ -46,7 +46,7 @@ static const product_size own_loops[] = {{64, 5},  {128, 5}, {517, 5}, {1030, 5}
 enum { SIZES = LONGEST + 1 + sizeof own_loops / sizeof *own_loops };
 
 static product_size size_of(int64_t n) {
-    return n <= LONGEST ? (product_size){n, n % 7} : own_loops[n - LONGEST - 1];
+    return n <= LONGEST ? (product_size){n, n % 8} : own_loops[n - LONGEST - 1];
 }
 
 /* The i-th of k terms with `apart`, as kernels.h has it. */

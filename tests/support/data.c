@@ -66,10 +66,6 @@ void support_fill_normal(attn_dtype dtype, void *x, int64_t count, uint64_t seed
 
 /* ---- Elements ------------------------------------------------------------------------------------------------ */
 
-double support_load(attn_dtype dtype, const void *x, int64_t n) {
-    return dtype == ATTN_F32 ? ((const float *)x)[n] : ((const double *)x)[n];
-}
-
 void support_store(attn_dtype dtype, void *x, int64_t n, double value) {
     if (dtype == ATTN_F32) {
         ((float *)x)[n] = (float)value;

@@ -23,6 +23,11 @@ static bool is_minus_inf(long double x) {
     return support_is_inf(x) && x < 0;
 }
 
+/* The larger one, or a where b is NaN. fmaxl() is a call, and this is done for every number that the oracle reads. */
+static long double larger(long double a, long double b) {
+    return b > a ? b : a;
+}
+
 static long double exponential(long double x) {
     return is_minus_inf(x) ? 0 : expl(x);
 }
@@ -166,8 +171,8 @@ static support_expect expect_of(long double x) {
 
 /* Raises the sizes of key j to at least |x|. */
 static void raise_sizes(support_row *row, int64_t j, long double x) {
-    row->sizes[j] = fmaxl(row->sizes[j], fabsl(x));
-    row->masked_magnitude[j] = fmaxl(row->masked_magnitude[j], fabsl(x));
+    row->sizes[j] = larger(row->sizes[j], fabsl(x));
+    row->masked_magnitude[j] = larger(row->masked_magnitude[j], fabsl(x));
 }
 
 static void multiply_sizes(support_row *row, int64_t j, long double factor) {
@@ -192,7 +197,7 @@ static void score_key(const support_data *d, int64_t b, int64_t h, int64_t i, in
         const void *k = at(d->dtype, d->base[SUPPORT_K], support_index(d, SUPPORT_K, b, kv_head, j, 0));
         dot_product qk = dot(d->dtype, p->head_dim, q, k, 1);
         score = scale * qk.sum;
-        row->sizes[j] = fmaxl(fabsl(score), fabsl(scale) * qk.typical);
+        row->sizes[j] = larger(fabsl(score), fabsl(scale) * qk.typical);
         row->masked_magnitude[j] = fabsl(scale) * qk.magnitude;
         unspecified = support_is_finite(qk.magnitude) &&
                       (qk.magnitude > largest_finite(d->dtype) || fabsl(score) > largest_finite(d->dtype));
@@ -311,27 +316,34 @@ static void set_whole_row(support_row *row, int64_t keys, int64_t v_dim, support
     }
 }
 
-/* Step 6 for column c: the weighted sum, and what a non-finite V does to it. */
-static void combine_column(const support_data *d, int64_t b, int64_t kv_head, int64_t c, int64_t keys,
-                           support_row *row) {
-    long double sum = 0;
-    support_expect expect = SUPPORT_EXPECT_NUMBER;
+/* Step 6: the weighted sums, and what a non-finite V does to them. */
+static void combine(const support_data *d, int64_t b, int64_t kv_head, int64_t keys, support_row *row) {
+    int64_t v_dim = d->problem_case->problem.v_dim;
+    set_out(row, v_dim, 0, SUPPORT_EXPECT_NUMBER);
     for (int64_t j = 0; j < keys; j++) {
         if (row->weights_expect[j] != SUPPORT_EXPECT_NUMBER) {
             continue;
         }
-        long double v = support_load(d->dtype, d->base[SUPPORT_V], support_index(d, SUPPORT_V, b, kv_head, j, c));
-        if (isnan(v)) {
-            expect = SUPPORT_EXPECT_NAN;
-        } else if (support_is_inf(v)) {
-            expect = expect == SUPPORT_EXPECT_NAN ? SUPPORT_EXPECT_NAN : SUPPORT_EXPECT_NONFINITE;
-        } else {
-            sum += row->weights[j] * v;
-            row->max_value = fmaxl(row->max_value, fabsl(v));
+        const void *values = at(d->dtype, d->base[SUPPORT_V], support_index(d, SUPPORT_V, b, kv_head, j, 0));
+        for (int64_t c = 0; c < v_dim; c++) {
+            long double v = support_load(d->dtype, values, c);
+            if (isnan(v)) {
+                row->out_expect[c] = SUPPORT_EXPECT_NAN;
+            } else if (support_is_inf(v)) {
+                if (row->out_expect[c] != SUPPORT_EXPECT_NAN) {
+                    row->out_expect[c] = SUPPORT_EXPECT_NONFINITE;
+                }
+            } else {
+                row->out[c] += row->weights[j] * v;
+                row->max_value = larger(row->max_value, fabsl(v));
+            }
         }
     }
-    row->out[c] = expect == SUPPORT_EXPECT_NUMBER ? sum : (long double)NAN;
-    row->out_expect[c] = expect;
+    for (int64_t c = 0; c < v_dim; c++) {
+        if (row->out_expect[c] != SUPPORT_EXPECT_NUMBER) {
+            row->out[c] = NAN;
+        }
+    }
 }
 
 void support_oracle_row(const support_data *d, int64_t b, int64_t h, int64_t i, support_row *row) {
@@ -360,18 +372,18 @@ void support_oracle_row(const support_data *d, int64_t b, int64_t h, int64_t i, 
     long double max = row_maximum(row, keys);
     bool has_sink = (p->flags & ATTN_HAS_SINK) != 0;
     long double sink = has_sink ? (long double)support_get(d, SUPPORT_SINK, 0, h, 0, 0) : (long double)-INFINITY;
-    long double top = fmaxl(max, sink);
+    long double top = larger(max, sink);
     row->max_score = row->max_magnitude = support_is_finite(sink) ? fabsl(sink) : 0;
     long double sum_max = 0, sum_top = 0;
     for (int64_t j = 0; j < keys; j++) {
         if (row->weights_expect[j] == SUPPORT_EXPECT_NUMBER) {
             if (row->masked[j] > max - NEGLIGIBLE_DISTANCE) {
-                row->max_score = fmaxl(row->max_score, row->sizes[j]);
-                row->max_magnitude = fmaxl(row->max_magnitude, row->masked_magnitude[j]);
+                row->max_score = larger(row->max_score, row->sizes[j]);
+                row->max_magnitude = larger(row->max_magnitude, row->masked_magnitude[j]);
             }
             row->weights[j] = exponential(row->masked[j] - top);
             sum_top += row->weights[j];
-            sum_max += exponential(row->masked[j] - max);
+            sum_max += top == max ? row->weights[j] : exponential(row->masked[j] - max);
         }
     }
     sum_top += exponential(sink - top);
@@ -383,9 +395,7 @@ void support_oracle_row(const support_data *d, int64_t b, int64_t h, int64_t i, 
     row->lse = max + logl(sum_max);
     row->lse_expect = SUPPORT_EXPECT_NUMBER;
     int64_t kv_head = h / (p->q_heads / p->kv_heads);
-    for (int64_t col = 0; col < p->v_dim; col++) {
-        combine_column(d, b, kv_head, col, keys, row);
-    }
+    combine(d, b, kv_head, keys, row);
 }
 
 /* ---- Stages of the chain ------------------------------------------------------------------------------------- */
@@ -438,7 +448,7 @@ void support_oracle_softmax(attn_dtype dtype, int64_t cols, const void *s, long 
     for (int64_t j = 0; j < cols; j++) {
         long double score = support_load(dtype, s, j);
         broken = broken || isnan(score) || (support_is_inf(score) && score > 0);
-        max = fmaxl(max, score);
+        max = larger(max, score);
     }
     for (int64_t j = 0; j < cols; j++) {
         a[j] = broken ? (long double)NAN : is_minus_inf(max) ? 0 : exponential(support_load(dtype, s, j) - max);
