@@ -23,9 +23,9 @@ static bool is_minus_inf(long double x) {
     return support_is_inf(x) && x < 0;
 }
 
-/* The larger one, or a where b is NaN. fmaxl() is a call, and this is done for every number that the oracle reads. */
+/* fmaxl(), which is a call: this is done for every number that the oracle reads. */
 static long double larger(long double a, long double b) {
-    return b > a ? b : a;
+    return a >= b || isnan(b) ? a : b;
 }
 
 static long double exponential(long double x) {
