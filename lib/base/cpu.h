@@ -15,8 +15,8 @@ attn_isa attn_cpu_isa(void);
 bool attn_cpu_is_to_be_asked(void);
 
 /* True where memory that is read once comes faster from several places at once than in order: on Intel's processors and
- * on AMD's before Zen 4, which fetch ahead within a page only. 23 GB/s of keys and values in place of 13 on a 2-core Zen
- * 3, 13 in place of 9.6 on a 2-core Xeon (Sapphire Rapids; 2026-12-01: LADDER.md, few queries). */
+ * on AMD's before Zen 4, which fetch ahead within a page only. 23 GB/s of keys and values in place of 13 on a 2-core
+ * Zen 3, 13 in place of 9.6 on a 2-core Xeon (Sapphire Rapids; 2026-12-01: LADDER.md, few queries). */
 bool attn_cpu_reads_apart(void);
 
 /* For tests, while nothing computes: as if it were such a CPU or not. */
