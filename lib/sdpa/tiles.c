@@ -12,9 +12,11 @@
 enum {
     MOST_MULTIPLICATIONS = 1000000, /* of an unpacked product */
     ROWS_UNIT = 16,                 /* softmax_tile takes as many floats at a time on these cores */
+    WIDE_ROWS_UNIT = 12,            /* of heads so wide that fewer than 32 rows are left */
     PACKED_ROWS = 96,
     OWN_ROWS = 48,
     KEYS_UNIT = 16,                  /* whole vectors */
+    LEAST_KEYS_BYTES = 128,          /* two vectors: wide heads take 0.83 to 0.93 of the time with one */
     PACKED_BLOCK_BYTES = 384 * 1024, /* output of a block: with as much of Q within L2, and transposing K takes 1 % */
     LARGE_ROWS = 256,
     LARGE_KEYS = 512,      /* while a row of V stays below WIDE_VALUES */
@@ -79,12 +81,19 @@ attn_tile_shape attn_shape_tiles(int64_t head_dim, int64_t v_dim, attn_dtype dty
     int64_t value_bytes = dtype == ATTN_F32 ? sizeof(float) : sizeof(double);
     int64_t row_bytes = attn_mul_saturated(widest, value_bytes); /* of problems without elements too */
     int64_t keys = whole(small->value_bytes / row_bytes, KEYS_UNIT, small->keys);
-    int64_t rows = small->of_any_size ? OWN_ROWS : whole(room / keys, ROWS_UNIT, PACKED_ROWS);
+    int64_t rows = OWN_ROWS;
+    if (!small->of_any_size) {
+        int64_t least_keys = LEAST_KEYS_BYTES / value_bytes;
+        if (room >= WIDE_ROWS_UNIT * least_keys)
+            keys = attn_larger(keys, least_keys);
+        rows = whole(room / keys, room / keys < 2 * ROWS_UNIT ? WIDE_ROWS_UNIT : ROWS_UNIT, PACKED_ROWS);
+    }
     return (attn_tile_shape){
         .rows = rows,
         .keys = keys,
         .keys_gap = small->keys_gap,
-        .short_rows = ROWS_UNIT, /* more steps, between which the next head comes from memory: 0.96 of the time */
+        /* more steps, between which the next head comes from memory: 0.96 of the time */
+        .short_rows = attn_smaller(rows, ROWS_UNIT),
         .strip = ROWS_UNIT,
         .block_rows = whole(PACKED_BLOCK_BYTES / row_bytes, rows, INT64_MAX),
         .packed = true,
