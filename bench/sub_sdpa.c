@@ -42,6 +42,20 @@ static engine_id engine_of(const bench_result *r) {
     return (engine_id)id;
 }
 
+/* What takes this long is told beforehand. */
+static const double long_run_seconds = 20;
+
+static void tell_of_long_run(const support_case *c, const bench_result *r, const peak_rates *rates) {
+    double flops = 0;
+    if (engine_is_loops(engine_of(r)) || rates->fma <= 0 ||
+        attn_problem_flops(&c->problem, c->q_lens, c->kv_lens, &flops) != ATTN_OK)
+        return; /* loops without BLAS run on a sample */
+    double minutes = flops / (rates->fma * 1e9) / 60;
+    if (minutes * 60 >= long_run_seconds)
+        fprintf(stderr, "attn-bench: a run of %s takes %.3g %s or more here; Ctrl-C ends after it\n", r->engine,
+                minutes < 120 ? minutes : minutes / 60, minutes < 120 ? "minutes" : "hours");
+}
+
 /* Times the entries of one precision that are possible. */
 static void measure_dtype(const support_case *c, attn_dtype dtype, const bench_options *options,
                           const measure_settings *settings, const progress *bar, peaks *ceilings, result_list *list) {
@@ -64,6 +78,8 @@ static void measure_dtype(const support_case *c, attn_dtype dtype, const bench_o
         if (created) {
             char step[32];
             snprintf(step, sizeof step, "%s %s", r->engine, dtype_name(dtype));
+            if (!options->quiet)
+                tell_of_long_run(c, r, &ceilings->all[dtype]);
             progress_show(bar, step);
             bench_case one = {.dtype = dtype, .threads = options->threads, .data = &data};
             measure_engine(&one, engine_of(r), settings, NULL, r);

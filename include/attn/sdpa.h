@@ -222,7 +222,8 @@ ATTN_API attn_status attn_sdpa_f64(const attn_context *context, const attn_probl
 /* ---- Flat call --------------------------------------------------------------------------------------------------- */
 
 /* Attention on dense arrays [batch, heads, len, dim] with default threads, memory and scale (since 0.1).
- * flags: 0, ATTN_CAUSAL, ATTN_FLAT_BOTTOM_RIGHT, or both. Everything else as attn_sdpa_f32(). */
+ * flags: 0, ATTN_CAUSAL, ATTN_FLAT_BOTTOM_RIGHT, or both. ATTN_ALIGN_BOTTOM_RIGHT is no flag and cannot be refused: its
+ * value is that of ATTN_CAUSAL. Everything else as attn_sdpa_f32(). */
 #define ATTN_FLAT_BOTTOM_RIGHT (UINT64_C(1) << 32)
 ATTN_API attn_status attn_sdpa_flat_f32(int64_t batch, int64_t q_heads, int64_t kv_heads, int64_t q_len, int64_t kv_len,
                                         int64_t head_dim, int64_t v_dim, const float *q, const float *k, const float *v,

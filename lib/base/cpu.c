@@ -72,9 +72,10 @@ static bool is_to_be_asked, reads_apart;
 __attribute__((constructor(101))) static void decide(void) {
     cpu_isa = detect();
 #if defined(__x86_64__)
-    is_to_be_asked = vendor_is(signature_INTEL_ebx, signature_INTEL_ecx, signature_INTEL_edx);
+    bool intel = vendor_is(signature_INTEL_ebx, signature_INTEL_ecx, signature_INTEL_edx);
     bool amd = vendor_is(signature_AMD_ebx, signature_AMD_ecx, signature_AMD_edx);
-    reads_apart = is_to_be_asked || (amd && cpu_isa < ATTN_ISA_AVX512);
+    is_to_be_asked = intel;
+    reads_apart = intel || (amd && cpu_isa < ATTN_ISA_AVX512);
 #endif
     const char *most = getenv("ATTN_MAX_ISA");
     if (most == NULL)

@@ -12,11 +12,13 @@
 enum {
     MOST_MULTIPLICATIONS = 1000000, /* of an unpacked product */
     ROWS_UNIT = 16,                 /* softmax_tile takes as many floats at a time on these cores */
-    WIDE_ROWS_UNIT = 12,            /* of heads so wide that fewer than 32 rows are left */
+    WIDE_ROWS_UNIT = 8,             /* of heads so wide that fewer than 32 rows fit, */
+    LEAST_ROWS = 12,                /* and fewer than 16: head size 2048 */
     PACKED_ROWS = 96,
     OWN_ROWS = 48,
-    KEYS_UNIT = 16,                  /* whole vectors */
-    LEAST_KEYS_BYTES = 128,          /* two vectors: wide heads take 0.83 to 0.93 of the time with one */
+    KEYS_UNIT = 16, /* whole vectors */
+    /* two vectors: 0.80 to 0.94 of the time that one takes, 2-core Xeon, 2026-12-01: LADDER.md, "Wide heads" */
+    LEAST_KEYS_BYTES = 128,
     PACKED_BLOCK_BYTES = 384 * 1024, /* output of a block: with as much of Q within L2, and transposing K takes 1 % */
     LARGE_ROWS = 256,
     LARGE_KEYS = 512,      /* while a row of V stays below WIDE_VALUES */
@@ -84,16 +86,19 @@ attn_tile_shape attn_shape_tiles(int64_t head_dim, int64_t v_dim, attn_dtype dty
     int64_t rows = OWN_ROWS;
     if (!small->of_any_size) {
         int64_t least_keys = LEAST_KEYS_BYTES / value_bytes;
-        if (room >= WIDE_ROWS_UNIT * least_keys)
+        if (room >= LEAST_ROWS * least_keys)
             keys = attn_larger(keys, least_keys);
-        rows = whole(room / keys, room / keys < 2 * ROWS_UNIT ? WIDE_ROWS_UNIT : ROWS_UNIT, PACKED_ROWS);
+        int64_t fits = room / keys;
+        rows =
+            fits < ROWS_UNIT ? LEAST_ROWS : whole(fits, fits < 2 * ROWS_UNIT ? WIDE_ROWS_UNIT : ROWS_UNIT, PACKED_ROWS);
     }
     return (attn_tile_shape){
         .rows = rows,
         .keys = keys,
         .keys_gap = small->keys_gap,
-        /* more steps, between which the next head comes from memory: 0.96 of the time */
-        .short_rows = attn_smaller(rows, ROWS_UNIT),
+        /* More steps, between which the next head comes from memory: 0.96 of the time. Blocks begin with any tile, so
+         * that these must cut tiles evenly: bits may not follow the threads. */
+        .short_rows = rows % ROWS_UNIT == 0 ? ROWS_UNIT : rows,
         .strip = ROWS_UNIT,
         .block_rows = whole(PACKED_BLOCK_BYTES / row_bytes, rows, INT64_MAX),
         .packed = true,

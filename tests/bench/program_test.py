@@ -380,6 +380,15 @@ class ProgramTest(Bench):
         for result in json.loads(done.stdout)["results"]:
             self.assertIsInstance(result["spread"], float)
 
+    def test_long_runs_are_told_beforehand(self):
+        run = subprocess.Popen([BENCH, "sdpa", "q524288d32", "--engine", "fused"],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        try:
+            self.assertRegex(run.stderr.readline(), r"^attn-bench: a run of fused takes [0-9.e+]+ (minutes|hours) or more")
+        finally:
+            run.kill()
+            run.communicate()
+
     def test_counts_are_whole_numbers(self):
         done = run("sdpa", "h7q1237k1009d61", "--engine", "blas", "--min-time", "0", "--repeat", "1", "--json", "-")
         self.assert_ends(done, 0)

@@ -25,10 +25,12 @@ static real multiply_add(bool fused, real a, real b, real c) {
 #endif
 }
 
+enum { MOST_ROWS = 8 }; /* of x and y: two groups of three and a rest, or one beside four that read w */
+
 /* Row r of n rows that stand in any order, each `step` after another one. */
 static void scatter(int64_t n, int64_t step, real *base, const real **x, real **y) {
     for (int64_t r = 0; r < n; r++) {
-        real *row = base + r * 11 % (n > 0 ? n : 1) * step; /* n up to 7: each once */
+        real *row = base + r * 11 % (n > 0 ? n : 1) * step; /* each once: MOST_ROWS is below 11 */
         if (x)
             x[r] = row;
         if (y)
@@ -46,7 +48,7 @@ static const product_size own_loops[] = {{64, 5},  {128, 5}, {517, 5}, {1030, 5}
 enum { SIZES = LONGEST + 1 + sizeof own_loops / sizeof *own_loops };
 
 static product_size size_of(int64_t n) {
-    return n <= LONGEST ? (product_size){n, n % 8} : own_loops[n - LONGEST - 1];
+    return n <= LONGEST ? (product_size){n, n % (MOST_ROWS + 1)} : own_loops[n - LONGEST - 1];
 }
 
 /* The i-th of k terms with `apart`, as kernels.h has it. */
@@ -64,8 +66,8 @@ static void test_add_product(void **state) {
         product_size size = size_of(n % SIZES);
         int64_t cols = size.width, rows = size.rows, ld = cols + n % 3;
         int64_t k = apart ? deep[n % 7] : n <= LONGEST ? n * 5 % 23 : 31;
-        const real *x[7];
-        real *y[7], *from = normals(rows * k, 1, 1, 0), *w = matrix(k, cols, ld, (uint64_t)cols + 2);
+        const real *x[MOST_ROWS];
+        real *y[MOST_ROWS], *from = normals(rows * k, 1, 1, 0), *w = matrix(k, cols, ld, (uint64_t)cols + 2);
         real *to = normals(rows * cols, 3, 1, 0), *before = copied(to, rows * cols);
         scatter(rows, k, from, x, NULL);
         scatter(rows, cols, to, NULL, y);
@@ -92,8 +94,8 @@ static void test_product_transposed(void **state) {
         int64_t k = size_of(n).width, rows = size_of(n).rows, ld = k + n % 3;
         int64_t cols = n % 5 == 2 ? 261 + n % 64 : n <= LONGEST ? n * 5 % 41 : 37;
         real scale = (real)-0.37;
-        const real *x[7];
-        real *y[7], *from = normals(rows * k, 1, 1, 0), *w = matrix(cols, k, ld, (uint64_t)k + 2);
+        const real *x[MOST_ROWS];
+        real *y[MOST_ROWS], *from = normals(rows * k, 1, 1, 0), *w = matrix(cols, k, ld, (uint64_t)k + 2);
         real *to = poisoned(rows * cols);
         scatter(rows, k, from, x, NULL);
         scatter(rows, cols, to, NULL, y);

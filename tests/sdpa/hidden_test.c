@@ -103,8 +103,11 @@ static void check_fused(trial *t) {
 
 static void test_hidden_rectangles(void **state) {
     (void)state;
-    for (size_t s = 0; s < sizeof problems / sizeof *problems; s += stride_of_problems())
-        for (size_t r = 0; r < sizeof rectangles / sizeof *rectangles; r += stride_of_problems()) {
+    size_t pairs = 0;
+    for (size_t s = 0; s < sizeof problems / sizeof *problems; s++)
+        for (size_t r = 0; r < sizeof rectangles / sizeof *rectangles; r++) {
+            if (pairs++ % stride_of_problems() != 0)
+                continue;
             trial t;
             trial_open(&t, problems[s]);
             paint_mask(&t, &rectangles[r]);

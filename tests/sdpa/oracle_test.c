@@ -27,6 +27,11 @@ static const char *const problems[] = {
     "q23k41d3v160",
     "q5k41d3v257",
     "q23k41d8v257",
+    /* tiles of 24, 16 and 12 rows, and of 16 keys */
+    "q29k37d1030v5,causal,lse",
+    "q41k67d3v1531,causal,br,lse",
+    "b2q31k41d2053v3,lse",
+    "q37k35d2609v2,causal,lse",
     /* one row, one key */
     "q1k1d1,lse",
     "q1k1d64,lse",
