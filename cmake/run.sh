@@ -413,8 +413,8 @@ run_ctest() {
     # Many threads take minutes under valgrind, one at a time, double is the same source as float, and sdpa.bitwise compares
     # bits of problems that sdpa.oracle and sdpa.nonfinite have too.
     if test "$slow $preset" = 'no valgrind'; then
-        left_out="$left_out|^chain\\.thread|^blas\\.core|^sdpa\\.bitwise|^(sdpa|chain|layer)\\..*f64"
-        title="$title, chain.thread, blas.core, sdpa.bitwise and double of sdpa, chain and layer left out"
+        left_out="$left_out|^chain\\.thread|^blas\\.core|^sdpa\\.bitwise|^(sdpa|chain|layer)\\..*f64|^kernels_.*f64"
+        title="$title, chain.thread, blas.core, sdpa.bitwise and double of sdpa, chain, layer and kernels left out"
     fi
     # sdpa.accuracy has the memory of sdpa.oracle_thorough, the bench's sweep and core that of its report. sdpa.bitwise is the
     # longest, and its other sets are sdpa.oracle's. blas.core with Haswell takes large products of CBLAS where Prescott
