@@ -89,8 +89,8 @@ attn_tile_shape attn_shape_tiles(int64_t head_dim, int64_t v_dim, attn_dtype dty
         if (room >= LEAST_ROWS * least_keys)
             keys = attn_larger(keys, least_keys);
         int64_t fits = room / keys;
-        rows =
-            fits < ROWS_UNIT ? LEAST_ROWS : whole(fits, fits < 2 * ROWS_UNIT ? WIDE_ROWS_UNIT : ROWS_UNIT, PACKED_ROWS);
+        int64_t unit = fits < 2 * ROWS_UNIT ? WIDE_ROWS_UNIT : ROWS_UNIT;
+        rows = fits < ROWS_UNIT ? LEAST_ROWS : whole(fits, unit, PACKED_ROWS);
     }
     return (attn_tile_shape){
         .rows = rows,
