@@ -116,7 +116,7 @@ static void add_processor(machine *m) {
                  strcmp(type, "Data") == 0 ? "d" : "", size);
     }
     add(m, "caches", "caches", "%s", caches);
-    add(m, "instruction_set", "instruction set", "CPU %s, kernels %s", peaks_best_isa(),
+    add(m, "instruction_set", "instruction set", "vectors %s, kernels %s", peaks_best_isa(),
         attn_isa_name(attn_isa_in_use()));
     if (read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", text, sizeof text))
         add(m, "governor", "governor", "%s", text);

@@ -129,6 +129,13 @@ static void clocked_multiply(int64_t rows, int64_t cols, int64_t k, real alpha, 
     add_product_time(start);
 }
 
+/* The same by the matrix unit. */
+static void clocked_multiply_parts(const attn_parts_product *product) {
+    double start = timing_now();
+    real_kernels()->multiply_parts(product);
+    add_product_time(start);
+}
+
 const kernel_table *wrap_kernels(void) {
     static _Thread_local kernel_table clocked;
     clocked = *real_kernels();
@@ -137,5 +144,7 @@ const kernel_table *wrap_kernels(void) {
     clocked.product_transposed = clocked_product_transposed;
     clocked.add_product = clocked_add_product;
     clocked.multiply = clocked_multiply;
+    if (clocked.multiply_parts != NULL)
+        clocked.multiply_parts = clocked_multiply_parts;
     return &clocked;
 }

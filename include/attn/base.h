@@ -134,14 +134,22 @@ ATTN_API attn_status attn_context_init(attn_context *context, size_t struct_size
 /* ---- What the library found --------------------------------------------------------------------------------- */
 
 /* Instruction sets of the kernels, in ascending order. NEON is the one level of Arm above generic. */
-typedef enum attn_isa { ATTN_ISA_GENERIC = 0, ATTN_ISA_NEON = 1, ATTN_ISA_AVX2 = 2, ATTN_ISA_AVX512 = 3 } attn_isa;
+typedef enum attn_isa {
+    ATTN_ISA_GENERIC = 0,
+    ATTN_ISA_NEON = 1,
+    ATTN_ISA_AVX2 = 2,
+    ATTN_ISA_AVX512 = 3,
+    ATTN_ISA_AMX = 4 /* AVX-512 and the matrix unit of Intel's Xeons from Sapphire Rapids on, only when named */
+} attn_isa;
 
 /* The instruction set of the kernels in use: the best that was compiled in and that this CPU and its operating system
- * have, capped by the environment variable ATTN_MAX_ISA=generic|neon|avx2|avx512, read once at start-up; a value that
- * is none of these is ignored (since 0.1). BLAS chooses its own. */
+ * have, capped by the environment variable ATTN_MAX_ISA=generic|neon|avx2|avx512|amx, read once at start-up; a value that
+ * is none of these is ignored (since 0.1). Without it the cap is avx512: with amx the library asks Linux for the registers
+ * of the matrix unit when it is loaded, for the whole process, and attention in float takes it for tiles. BLAS chooses
+ * its own. */
 ATTN_API attn_isa attn_isa_in_use(void);
 
-/* "generic", "neon", "avx2", "avx512" (since 0.1); "unknown" for any other number. */
+/* "generic", "neon", "avx2", "avx512", "amx" (since 0.1); "unknown" for any other number. */
 ATTN_API const char *attn_isa_name(attn_isa isa);
 
 /* What is known about the BLAS library in this process (since 0.1). All texts are owned by the library. */

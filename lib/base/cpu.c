@@ -16,15 +16,33 @@ const char *attn_isa_name(attn_isa isa) {
         return "avx2";
     case ATTN_ISA_AVX512:
         return "avx512";
+    case ATTN_ISA_AMX:
+        return "amx";
     }
     return "unknown";
 }
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 /* Bits of XCR0: the register state that the operating system saves. */
-enum { STATE_SSE_AVX = 0x06, STATE_AVX512 = 0xe6 }; /* xmm, ymm; and mask registers, upper zmm, zmm16 to zmm31 */
+enum {
+    STATE_SSE_AVX = 0x06, /* xmm, ymm; */
+    STATE_AVX512 = 0xe6,  /* and mask registers, upper zmm, zmm16 to zmm31; */
+    STATE_AMX = 0x600e6,  /* and the tiles with their shapes */
+};
+
+/* Where the compiler's header is older than the unit. */
+#ifndef bit_AMX_TILE
+#define bit_AMX_TILE (1 << 24)
+#endif
+#ifndef bit_AMX_BF16
+#define bit_AMX_BF16 (1 << 22)
+#endif
 
 static bool all_set(unsigned bits, unsigned wanted) {
     return (bits & wanted) == wanted;
@@ -48,7 +66,20 @@ static attn_isa detect(void) {
         return ATTN_ISA_GENERIC;
     if (!all_set(b, bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL) || !all_set(state, STATE_AVX512))
         return ATTN_ISA_AVX2;
-    return ATTN_ISA_AVX512;
+    if (!all_set(d, bit_AMX_TILE | bit_AMX_BF16) || !all_set(state, STATE_AMX))
+        return ATTN_ISA_AVX512;
+    return ATTN_ISA_AMX;
+}
+
+/* Linux gives the registers of the matrix unit, 8 KiB a thread, to programs that ask for them: once for the process, and
+ * a second time is no harm. It says no where a thread has a signal stack too small for them. */
+static bool gives_matrix_unit(void) {
+#if defined(__linux__)
+    enum { ASK_FOR_STATE = 0x1023, TILE_DATA = 18 }; /* ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA */
+    return syscall(SYS_arch_prctl, ASK_FOR_STATE, TILE_DATA) == 0;
+#else
+    return false;
+#endif
 }
 
 static bool vendor_is(unsigned ebx, unsigned ecx, unsigned edx) {
@@ -78,11 +109,14 @@ __attribute__((constructor(101))) static void decide(void) {
     reads_apart = intel || (amd && cpu_isa < ATTN_ISA_AVX512);
 #endif
     const char *most = getenv("ATTN_MAX_ISA");
-    if (most == NULL)
-        return;
-    for (int isa = ATTN_ISA_GENERIC; isa < (int)cpu_isa; isa++)
+    for (int isa = ATTN_ISA_GENERIC; most != NULL && isa < (int)cpu_isa; isa++)
         if (strcmp(most, attn_isa_name((attn_isa)isa)) == 0)
             cpu_isa = (attn_isa)isa;
+#if defined(__x86_64__)
+    bool named = most != NULL && strcmp(most, attn_isa_name(ATTN_ISA_AMX)) == 0;
+    if (cpu_isa == ATTN_ISA_AMX && !(named && gives_matrix_unit()))
+        cpu_isa = ATTN_ISA_AVX512;
+#endif
 }
 
 attn_isa attn_cpu_isa(void) {

@@ -9,7 +9,7 @@
 
 #include "base/exports.h"
 
-enum { ATTN_LEDGER_ALIGN = 64, ATTN_LEDGER_MAX = 16 };
+enum { ATTN_LEDGER_ALIGN = 64, ATTN_LEDGER_MAX = 20 };
 
 typedef struct attn_ledger {
     int pieces;

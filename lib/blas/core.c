@@ -60,7 +60,8 @@ static attn_isa level_of_core(void) {
 }
 
 static void judge(void) {
-    attn_isa ours = attn_isa_in_use(), level = level_of_core();
+    /* the matrix unit is beside the vectors: products of parts know no BLAS */
+    attn_isa ours = attn_isa_in_use() == ATTN_ISA_AMX ? ATTN_ISA_AVX512 : attn_isa_in_use(), level = level_of_core();
     judgement.falls_short = ours >= ATTN_ISA_AVX2 && level < ours;
     judgement.own_products = ours >= ATTN_ISA_AVX2 && level <= ATTN_ISA_AVX2;
     if (!judgement.falls_short)

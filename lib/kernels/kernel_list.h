@@ -42,4 +42,14 @@ DECLARE_KERNELS(neon);
 DECLARE_KERNELS(avx2);
 DECLARE_KERNELS(avx512);
 
+/* What the matrix unit has beside avx512, in float. */
+void attn_split_rows_amx_f32(int64_t rows, int64_t k, int64_t skip, float scale, const float *x, int64_t ldx,
+                             void *parts, uint8_t *wild);
+void attn_split_values_amx_f32(int64_t k, int64_t cols, int64_t skip, const float *w, int64_t ldw, void *parts);
+void attn_split_keys_amx_f32(int64_t cols, int64_t k, int64_t skip, const float *w, int64_t ldw, void *parts,
+                             uint8_t *wild);
+void attn_multiply_parts_amx_f32(const attn_parts_product *product);
+void attn_parts_begin_amx_f32(void);
+void attn_parts_end_amx_f32(void);
+
 #endif

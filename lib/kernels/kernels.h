@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/real.h"
+#include "kernels/parts.h"
 
 typedef struct REAL(attn_kernels) {
     /* y[i] = exp(x[i]), at most 1 ulp; +0 below the smallest normal result, +Inf above, NaN stays. x == y is allowed.
@@ -70,6 +71,26 @@ typedef struct REAL(attn_kernels) {
      * column alone. y is not read without `add`. */
     void (*multiply)(int64_t rows, int64_t cols, int64_t k, real alpha, const real *x, int64_t ldx, const real *w,
                      int64_t ldw, bool add, real *y, int64_t ldy);
+
+    /* The following are NULL where there is no matrix unit: for double, and below ATTN_ISA_AMX. Parts are of three
+     * bfloat16 numbers a float, as parts.c has them, at addresses that are multiples of 64.
+     *
+     * Left factor: rows x k elements scale * x[i][c], as if the product were not rounded, after `skip` zeros, fewer than
+     * 32, in each row. wild[i] becomes 1 where a row has a number of ATTN_PARTS_WILD or more, or one that is not finite,
+     * else 0; without wild the scale is 1. */
+    void (*split_rows)(int64_t rows, int64_t k, int64_t skip, real scale, const real *x, int64_t ldx, void *parts,
+                       uint8_t *wild);
+    /* Right factor: k x cols elements w[c][j], after `skip` rows of zeros, fewer than 32. What is not finite makes
+     * products that are not. */
+    void (*split_values)(int64_t k, int64_t cols, int64_t skip, const real *w, int64_t ldw, void *parts);
+    /* Right factor from its transpose: cols x k elements w[j][c], after `skip` columns of anything, fewer than 16.
+     * wild[j] as above. */
+    void (*split_keys)(int64_t cols, int64_t k, int64_t skip, const real *w, int64_t ldw, void *parts, uint8_t *wild);
+    /* Each result in the same order, so that its bits depend on its own row and column, and where these begin in blocks
+     * of terms, alone; terms of 0 change none. Between parts_begin and parts_end on the same thread. */
+    void (*multiply_parts)(const attn_parts_product *product);
+    void (*parts_begin)(void);
+    void (*parts_end)(void);
 
     /* z[i] = x[i] + y[i]; z may be x or y. */
     void (*add)(int64_t n, const real *x, const real *y, real *z);

@@ -41,7 +41,12 @@
 #error "ATTN_KERNEL_ISA_AVX512 needs -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx2 -mfma"
 #endif
 #include <immintrin.h>
+/* The few kernels that the matrix unit has of its own are of AVX-512 beside it. */
+#ifdef ATTN_KERNEL_ISA_AMX
+#define ISA_NAME amx
+#else
 #define ISA_NAME avx512
+#endif
 #define VEC_BYTES 64
 #else
 #error "define one of ATTN_KERNEL_ISA_GENERIC, _NEON, _AVX2, _AVX512"

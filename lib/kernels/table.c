@@ -11,26 +11,38 @@
 typedef REAL(attn_kernels) kernel_table;
 
 #define KERNELS_OF(isa)                                                                                                \
-    {                                                                                                                  \
-        .exp = KERNEL_OF(exp, isa), .softmax_row = KERNEL_OF(softmax_row, isa),                                        \
-        .softmax_tile = KERNEL_OF(softmax_tile, isa), .scale_rows = KERNEL_OF(scale_rows, isa),                        \
-        .scaled = KERNEL_OF(scaled, isa), .divided = KERNEL_OF(divided, isa), .transpose = KERNEL_OF(transpose, isa),  \
-        .all_finite = KERNEL_OF(all_finite, isa), .add_product = KERNEL_OF(add_product, isa),                          \
-        .product_transposed = KERNEL_OF(product_transposed, isa), .multiply = KERNEL_OF(multiply, isa),                \
-        .add = KERNEL_OF(add, isa), .softcap = KERNEL_OF(softcap, isa), .add_bias = KERNEL_OF(add_bias, isa),          \
-        .add_alibi = KERNEL_OF(add_alibi, isa), .hide = KERNEL_OF(hide, isa), .sincos = KERNEL_OF(sincos, isa),        \
-        .rotate_interleaved = KERNEL_OF(rotate_interleaved, isa), .rotate_halves = KERNEL_OF(rotate_halves, isa),      \
-    }
+    .exp = KERNEL_OF(exp, isa), .softmax_row = KERNEL_OF(softmax_row, isa),                                            \
+    .softmax_tile = KERNEL_OF(softmax_tile, isa), .scale_rows = KERNEL_OF(scale_rows, isa),                            \
+    .scaled = KERNEL_OF(scaled, isa), .divided = KERNEL_OF(divided, isa), .transpose = KERNEL_OF(transpose, isa),      \
+    .all_finite = KERNEL_OF(all_finite, isa), .add_product = KERNEL_OF(add_product, isa),                              \
+    .product_transposed = KERNEL_OF(product_transposed, isa), .multiply = KERNEL_OF(multiply, isa),                    \
+    .add = KERNEL_OF(add, isa), .softcap = KERNEL_OF(softcap, isa), .add_bias = KERNEL_OF(add_bias, isa),              \
+    .add_alibi = KERNEL_OF(add_alibi, isa), .hide = KERNEL_OF(hide, isa), .sincos = KERNEL_OF(sincos, isa),            \
+    .rotate_interleaved = KERNEL_OF(rotate_interleaved, isa), .rotate_halves = KERNEL_OF(rotate_halves, isa)
 
-static const kernel_table generic_table = KERNELS_OF(generic);
+static const kernel_table generic_table = {KERNELS_OF(generic)};
 #ifdef ATTN_HAVE_NEON
-static const kernel_table neon_table = KERNELS_OF(neon);
+static const kernel_table neon_table = {KERNELS_OF(neon)};
 #endif
 #ifdef ATTN_HAVE_AVX2
-static const kernel_table avx2_table = KERNELS_OF(avx2);
+static const kernel_table avx2_table = {KERNELS_OF(avx2)};
 #endif
 #ifdef ATTN_HAVE_AVX512
-static const kernel_table avx512_table = KERNELS_OF(avx512);
+static const kernel_table avx512_table = {KERNELS_OF(avx512)};
+#endif
+/* The kernels of AVX-512 and, in float, what the matrix unit has. */
+#ifdef ATTN_HAVE_AMX
+static const kernel_table amx_table = {
+    KERNELS_OF(avx512),
+#if ATTN_REAL_BITS == 32
+    .split_rows = KERNEL_OF(split_rows, amx),
+    .split_values = KERNEL_OF(split_values, amx),
+    .split_keys = KERNEL_OF(split_keys, amx),
+    .multiply_parts = KERNEL_OF(multiply_parts, amx),
+    .parts_begin = KERNEL_OF(parts_begin, amx),
+    .parts_end = KERNEL_OF(parts_end, amx),
+#endif
+};
 #endif
 
 static const kernel_table *const tables[] = {
@@ -43,6 +55,9 @@ static const kernel_table *const tables[] = {
 #endif
 #ifdef ATTN_HAVE_AVX512
     [ATTN_ISA_AVX512] = &avx512_table,
+#endif
+#ifdef ATTN_HAVE_AMX
+    [ATTN_ISA_AMX] = &amx_table,
 #endif
 };
 

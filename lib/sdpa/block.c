@@ -15,13 +15,15 @@ attn_query_block attn_block_with_workspace(const attn_call *call, int worker) {
         .row_max = attn_ledger_grant(ledger, call->workspace, plan->pieces.row_max, worker),
         .row_sum = attn_ledger_grant(ledger, call->workspace, plan->pieces.row_sum, worker),
         .rescale = attn_ledger_grant(ledger, call->workspace, plan->pieces.rescale, worker),
-        .packed_queries = plan->queries_packed
+        .packed_queries = plan->queries_packed || plan->shape.parts
                               ? attn_ledger_grant(ledger, call->workspace, plan->pieces.packed_queries, worker)
                               : NULL,
         .packed_keys = attn_ledger_grant(ledger, call->workspace, plan->pieces.packed_keys, worker),
         .packed_values = attn_ledger_grant(ledger, call->workspace, plan->pieces.packed_values, worker),
         .queries_transposed = attn_ledger_grant(ledger, call->workspace, plan->pieces.queries_transposed, worker),
         .strip = attn_ledger_grant(ledger, call->workspace, plan->pieces.strip, worker),
+        .weight_parts = attn_ledger_grant(ledger, call->workspace, plan->pieces.weight_parts, worker),
+        .wild = attn_ledger_grant(ledger, call->workspace, plan->pieces.wild, worker),
         .clean = attn_ledger_grant(ledger, call->workspace, plan->pieces.clean_values, worker),
     };
 }
@@ -47,6 +49,16 @@ static bool suspicious(const attn_call *call, const attn_query_block *part) {
         if (part->row_sum[i] > 0 && !call->kernels->all_finite(1, v_dim, part->o + i * v_dim, v_dim))
             return true;
     return false;
+}
+
+/* True for a row so small that what the matrix unit takes for 0, below 2^-126, might show: of what is larger it is less
+ * than 2^-24, for a million keys. */
+static bool too_small_for_parts(int64_t n, const real *o) {
+    const real small = (real)0x1p-70;
+    for (int64_t i = 0; i < n; i++)
+        if (o[i] >= small || o[i] <= -small)
+            return false;
+    return n > 0;
 }
 
 /* One NaN for all, since the sign of a product's NaN depends on how rows were grouped. */
@@ -108,6 +120,17 @@ void attn_block_complete(const attn_call *call, const attn_task *task, const att
             part.cleaning = suspicious(call, &part);
             if (part.cleaning)
                 over_keys(call, task, &part);
+        }
+    bool in_parts = call->plan->shape.parts && !block->share.few_queries;
+    for (int64_t head = 0; in_parts && head < block->heads; head++)
+        for (int64_t i = 0; i < block->rows; i++) {
+            int64_t state = head * block->rows + i;
+            if (!(block->row_sum[state] > 0) || !too_small_for_parts(v_dim, block->o + state * v_dim))
+                continue;
+            attn_query_block row = part_of(block, v_dim, head, i, 1);
+            row.plain = true;
+            row.cleaning = !all_finite;
+            over_keys(call, task, &row);
         }
     finish(call, task, block, all_finite);
 }

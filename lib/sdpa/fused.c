@@ -6,6 +6,7 @@
 
 #include "blas/blas.h"
 #include "sdpa/chunks.h"
+#include "sdpa/parts.h"
 #include "sdpa/tile.h"
 
 /* ---- Ahead of the products ---- */
@@ -119,6 +120,7 @@ static fetch_list what_comes_next(const attn_call *call, const attn_task *task, 
 typedef struct key_tile {
     int64_t begin, end;
     bool prepared; /* what follows is known: not before some rows look at these keys */
+    bool in_parts; /* for the matrix unit, and the rest is the caller's */
     bool transposed;
     const real *k, *v;
     int64_t k_row, v_row;
@@ -131,10 +133,19 @@ static void copy_rows(const attn_call *call, int64_t rows, int64_t cols, const r
         call->kernels->scaled(cols, 1, from + i * ld, to + i * cols);
 }
 
-/* Q of the block made dense where its rows are apart: every tile of keys reads it. */
+/* True where the block's products are the matrix unit's. */
+static bool by_parts(const attn_call *call, const attn_query_block *block) {
+    return call->plan->shape.parts && !block->plain;
+}
+
+/* Q of the block in parts, or made dense where its rows are apart: every tile of keys reads it. */
 static void prepare_queries(const attn_call *call, const attn_task *task, const attn_query_block *block) {
+    if (by_parts(call, block)) {
+        attn_parts_of_queries(call, task, block);
+        return;
+    }
     int64_t head_dim = call->plan->problem.head_dim;
-    for (int64_t head = 0; block->packed_queries != NULL && head < block->heads; head++) {
+    for (int64_t head = 0; call->plan->queries_packed && head < block->heads; head++) {
         attn_head arrays = attn_head_at(call, task, block->head0 + head);
         copy_rows(call, block->rows, head_dim, arrays.q + block->row0 * arrays.q_row, arrays.q_row,
                   block->packed_queries + head * block->rows * head_dim);
@@ -153,8 +164,13 @@ static void prepare_keys(const attn_call *call, const attn_task *task, const att
     tile->v = arrays.v != NULL ? arrays.v + tile->begin * arrays.v_row : NULL;
     tile->k_row = arrays.k_row;
     tile->v_row = arrays.v_row;
-    if (!call->plan->shape.packed)
+    if (!call->plan->shape.packed || block->plain)
         return;
+    if (by_parts(call, block)) {
+        attn_parts_of_keys(call, &arrays, block, (attn_key_range){tile->begin, tile->end});
+        tile->in_parts = true;
+        return;
+    }
     if (call->scale != 0) {
         int64_t row = call->plan->shape.keys + call->plan->shape.keys_gap;
         call->kernels->transpose(tile->end - tile->begin, p->head_dim, tile->k, tile->k_row, block->packed_keys, row);
@@ -169,15 +185,18 @@ static void prepare_keys(const attn_call *call, const attn_task *task, const att
     }
 }
 
-/* s = scale Q K^T, of keys that were transposed for it or of those in the caller's array. state: the block's number of
- * the first row. */
-static void scores(const attn_call *call, const attn_head *arrays, const attn_query_block *block, int64_t state,
+/* s = scale Q K^T of the block's head-th head, of keys that were prepared for it or of those in the caller's array. */
+static void scores(const attn_call *call, const attn_head *arrays, const attn_query_block *block, int64_t head,
                    const key_tile *keys, const attn_tile *tile) {
+    if (keys->in_parts && call->scale != 0) {
+        attn_parts_scores(call, arrays, block, head, (attn_key_range){keys->begin, keys->end}, tile);
+        return;
+    }
     if (!keys->transposed) {
         attn_tile_scores(call, arrays, tile);
         return;
     }
-    int64_t head_dim = call->plan->problem.head_dim;
+    int64_t head_dim = call->plan->problem.head_dim, state = head * block->rows + tile->row0 - block->row0;
     bool dense = block->packed_queries != NULL;
     attn_multiply(tile->rows, tile->keys, head_dim, call->scale,
                   dense ? block->packed_queries + state * head_dim : arrays->q + tile->row0 * arrays->q_row,
@@ -243,7 +262,7 @@ static void tile_step(const attn_call *call, const attn_task *task, const attn_q
         return;
     }
     prepare_keys(call, task, block, keys);
-    scores(call, &arrays, block, state, keys, tile);
+    scores(call, &arrays, block, head, keys, tile);
     fetch_share(&keys->next, 1, tile->rows, left);
     int64_t rows_at_once = block->cleaning ? tile->rows : ROWS_AT_ONCE;
     for (int64_t i = 0; i < tile->rows; i += rows_at_once) {
@@ -260,6 +279,10 @@ static void tile_step(const attn_call *call, const attn_task *task, const attn_q
     fetch_share(&keys->next, 2, tile->rows, left);
     if (!first)
         call->kernels->scale_rows(tile->rows, v_dim, o, v_dim, block->rescale + state);
+    if (keys->in_parts) {
+        attn_parts_add_values(call, block, (attn_key_range){keys->begin, keys->end}, tile, !first, o);
+        return;
+    }
     const real *v = block->cleaning ? block->clean : keys->v + (tile->key0 - keys->begin) * keys->v_row;
     int64_t v_row = block->cleaning ? v_dim : keys->v_row;
     attn_multiply(tile->rows, v_dim, tile->keys, 1, tile->s, tile->ld, v, v_row, !first, o, v_dim);
@@ -303,6 +326,8 @@ static void over_chunk(const attn_call *call, const attn_task *task, const attn_
     attn_block_begin(call, block);
     fetch_queries(call, task, block);
     prepare_queries(call, task, block);
+    if (by_parts(call, block))
+        call->kernels->parts_begin();
     /* what this task goes over next */
     attn_key_range coming = chunk;
     if (task->chunk < 0)
@@ -319,6 +344,8 @@ static void over_chunk(const attn_call *call, const attn_task *task, const attn_
                 rows_step(call, task, block, head, &keys, tile);
             }
     }
+    if (by_parts(call, block))
+        call->kernels->parts_end();
 }
 
 void attn_fused_task(const attn_call *call, int worker, const attn_task *task) {

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "blas/blas.h"
+#include "kernels/parts.h"
 #include "sdpa/plan.h"
 
 /* TINY: 2-core Xeon (Sapphire Rapids), 2026-11-30, a program that times plans of one engine after the other; LADDER.md,
@@ -141,15 +142,29 @@ static int64_t chunks_of_tiles(const attn_plan *plan, int64_t q_len) {
     return attn_chunks_in(attn_block_keys(&longest, 0, p->q_len), tiles_chunk(plan, q_len, p->kv_len));
 }
 
+/* What Q of a block takes that is made dense or in parts, of which each head begins with a tile. */
+static int64_t bytes_of_queries(const attn_plan *plan, int64_t rows) {
+    int64_t head_dim = plan->problem.head_dim;
+    if (plan->shape.parts)
+        return attn_parts_bytes(rows + plan->block_heads * ATTN_PARTS_SIDE, head_dim);
+    return plan->queries_packed ? attn_mul_saturated(attn_mul_saturated(rows, head_dim), bytes_of_real(plan)) : 0;
+}
+
+static int64_t bytes_of_weight_parts(const attn_plan *plan) {
+    return plan->shape.parts ? attn_parts_bytes(plan->shape.rows, plan->shape.keys) : 0;
+}
+
 /* What shared chunks may take for each thread, so that all but K and V of a tile stays below THREAD_BYTES. */
 static int64_t room_for_chunks(const attn_plan *plan) {
     const attn_problem *p = &plan->problem;
-    /* output of a block, the same beside it and Q; values without NaN and Inf; a tile of scores */
-    int64_t rows = attn_mul_saturated(3 * most_rows(plan, p->q_len), attn_larger(p->head_dim, p->v_dim));
+    int64_t rows = most_rows(plan, p->q_len);
+    /* output of a block and the same beside it; values without NaN and Inf; a tile of scores */
+    int64_t outputs = attn_mul_saturated(2 * rows, p->v_dim);
     int64_t clean = attn_mul_saturated(attn_larger(plan->shape.keys, ATTN_FEW_CLEAN_KEYS), p->v_dim);
-    int64_t elements = attn_add_saturated(attn_add_saturated(rows, clean), plan->shape.rows * plan->shape.keys);
+    int64_t elements = attn_add_saturated(attn_add_saturated(outputs, clean), plan->shape.rows * plan->shape.keys);
     int64_t others = attn_add_saturated(attn_mul_saturated(elements, bytes_of_real(plan)), OTHER_BYTES);
-    return attn_larger(THREAD_BYTES - others, 0);
+    others = attn_add_saturated(others, bytes_of_queries(plan, rows));
+    return attn_larger(THREAD_BYTES - attn_add_saturated(others, bytes_of_weight_parts(plan)), 0);
 }
 
 /* Where blocks are too few for the threads their keys are shared out in chunks: those of all blocks or, so that these
@@ -239,6 +254,34 @@ static void book_blas(attn_plan *plan, int64_t real_bytes) {
                                                  attn_mul_saturated(p->kv_len, p->v_dim), real_bytes, plan->workers);
 }
 
+/* Q, K, V and weights for products that pack nothing: as the matrix unit has them, or dense where they are not. */
+static void book_packed(attn_plan *plan, int64_t rows) {
+    const attn_problem *p = &plan->problem;
+    const attn_tile_shape *shape = &plan->shape;
+    attn_ledger *ledger = &plan->ledger;
+    bool parts = shape->parts;
+    int64_t keys = 0, values = 0;
+    if (parts) {
+        keys = attn_parts_bytes(shape->keys, p->head_dim);
+        values = attn_parts_bytes(p->v_dim, shape->keys);
+    } else if (shape->packed) {
+        int64_t bytes = bytes_of_real(plan);
+        keys = attn_mul_saturated(attn_mul_saturated(shape->keys + shape->keys_gap, p->head_dim), bytes);
+        values = attn_mul_saturated(attn_mul_saturated(shape->keys, p->v_dim), bytes);
+    }
+    plan->pieces.packed_queries =
+        attn_ledger_book(ledger, parts ? "queries of a block, in parts" : "queries of a block, dense",
+                         bytes_of_queries(plan, rows), 1, plan->workers);
+    plan->pieces.packed_keys = attn_ledger_book(
+        ledger, parts ? "keys of a tile, in parts" : "keys of a tile, transposed", keys, 1, plan->workers);
+    plan->pieces.packed_values = attn_ledger_book(
+        ledger, parts ? "values of a tile, in parts" : "values of a tile, dense", values, 1, plan->workers);
+    plan->pieces.weight_parts =
+        attn_ledger_book(ledger, "weights of a tile, in parts", bytes_of_weight_parts(plan), 1, plan->workers);
+    plan->pieces.wild = attn_ledger_book(ledger, "queries and keys that parts are not for",
+                                         parts ? rows + shape->keys : 0, 1, plan->workers);
+}
+
 /* Enough for every path at every length: a block has at most as many rows over all its heads as at full length. */
 static void book_fused(attn_plan *plan, int64_t real_bytes) {
     const attn_problem *p = &plan->problem;
@@ -249,19 +292,11 @@ static void book_fused(attn_plan *plan, int64_t real_bytes) {
     int64_t scores =
         attn_larger(attn_smaller(shape->rows, p->q_len) * attn_smaller(shape->keys, p->kv_len), few_scores);
     int64_t keys = attn_smaller(attn_larger(shape->keys, ATTN_FEW_CLEAN_KEYS), p->kv_len);
-    int64_t packed = shape->packed ? shape->keys : 0;
     attn_ledger *ledger = &plan->ledger;
     plan->pieces.scores = attn_ledger_book(ledger, "scores of a tile", scores, real_bytes, plan->workers);
     plan->pieces.keys = attn_ledger_book(ledger, "visible keys of a row of few scores", attn_smaller(TINY, p->kv_len),
                                          sizeof(int64_t), plan->workers);
-    plan->pieces.packed_queries =
-        attn_ledger_book(ledger, "queries of a block, dense",
-                         plan->queries_packed ? attn_mul_saturated(rows, p->head_dim) : 0, real_bytes, plan->workers);
-    plan->pieces.packed_keys =
-        attn_ledger_book(ledger, "keys of a tile, transposed",
-                         attn_mul_saturated(packed + shape->keys_gap, p->head_dim), real_bytes, plan->workers);
-    plan->pieces.packed_values = attn_ledger_book(ledger, "values of a tile, dense",
-                                                  attn_mul_saturated(packed, p->v_dim), real_bytes, plan->workers);
+    book_packed(plan, rows);
     int64_t many = many_rows(plan, attn_smaller(p->q_len, FEW_QUERIES), p->kv_len) ? few_rows : 0;
     plan->pieces.queries_transposed = attn_ledger_book(
         ledger, "queries of few, transposed", attn_mul_saturated(many, p->head_dim), real_bytes, plan->workers);
@@ -347,7 +382,8 @@ attn_status attn_plan_prepare(attn_plan *plan, const attn_context *context, cons
     plan->edited = plan->softcap > 0 || (p->flags & (ATTN_HAS_MASK | ATTN_HAS_BIAS | ATTN_HAS_ALIBI)) != 0;
     plan->shape = attn_shape_tiles(p->head_dim, p->v_dim, dtype);
     /* a single tile of keys reads Q once, as copying it would */
-    plan->queries_packed = plan->shape.packed && p->q.row != p->head_dim && p->kv_len > plan->shape.keys;
+    plan->queries_packed =
+        plan->shape.packed && !plan->shape.parts && p->q.row != p->head_dim && p->kv_len > plan->shape.keys;
     choose_blocks(plan);
     if (plan->engine == ATTN_ENGINE_FUSED) {
         attn_member longest = attn_member_of(p, 0, &(attn_lengths){0});
@@ -426,7 +462,8 @@ static void describe_fused(const attn_plan *plan, attn_text *out) {
         return; /* they know neither tiles nor blocks */
     }
     if (!share.few_queries)
-        attn_add_text(out, "path: tiles (q_len above %d), %s\n", FEW_QUERIES, attn_multiply_way());
+        attn_add_text(out, "path: tiles (q_len above %d), %s\n", FEW_QUERIES,
+                      plan->shape.parts ? "products by the matrix unit (AMX)" : attn_multiply_way());
     else if (p->q_len <= FEW_QUERIES)
         attn_add_text(out, "path: few queries, own loops (q_len at most %d)\n", FEW_QUERIES);
     else
@@ -435,7 +472,9 @@ static void describe_fused(const attn_plan *plan, attn_text *out) {
                   attn_smaller(share.tile_rows, p->q_len), attn_smaller(share.tile_keys, p->kv_len));
     if (!share.few_queries)
         attn_add_text(out, " (%s)\npacking: %s%s", plan->shape.reason,
-                      plan->shape.packed ? "K transposed and V dense, a tile at a time" : "none",
+                      plan->shape.parts    ? "Q, K, V and weights in parts of bfloat16, three for each float"
+                      : plan->shape.packed ? "K transposed and V dense, a tile at a time"
+                                           : "none",
                       plan->queries_packed ? "; Q dense, a block at a time" : "");
     if (!share.few_queries && share.chunk_keys < p->kv_len)
         attn_add_text(out, "\nchunk: %" PRId64 " keys", share.chunk_keys);

@@ -90,6 +90,7 @@ typedef struct attn_pieces {
     int row_max, row_sum, rescale; /* fused: one number per row of a block */
     int beside;                    /* fused: what rows have gathered from a chunk of keys after the first */
     int chunks, chunks_done;       /* fused: the same of all chunks of a shared block; how many of them are done */
+    int weight_parts, wild;        /* fused with the matrix unit: weights of a tile; what parts are not for */
     int clean_values;              /* blas, fused: values with non-finite entries replaced by 0 */
 } attn_pieces;
 

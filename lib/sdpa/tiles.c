@@ -24,6 +24,10 @@ enum {
     LARGE_KEYS = 512,      /* while a row of V stays below WIDE_VALUES */
     LARGE_KEYS_WIDE = 256, /* from there on */
     WIDE_VALUES = 256,     /* elements */
+    PARTS_ROWS = 32,
+    PARTS_KEYS = 128,
+    PARTS_BLOCK_BYTES = 256 * 1024,
+    PARTS_WIDEST = 256,
 };
 
 /* Who multiplies small tiles without packing them, and the keys of these: as many as make V this large, at most
@@ -65,9 +69,25 @@ static const small_products *find_small_products(void) {
     return NULL;
 }
 
+/* The matrix unit: kernels/parts.c. */
+static attn_tile_shape tiles_of_parts(int64_t widest) {
+    return (attn_tile_shape){
+        .rows = PARTS_ROWS,
+        .keys = PARTS_KEYS,
+        .short_rows = PARTS_ROWS,
+        .strip = ROWS_UNIT,
+        .block_rows = whole(PARTS_BLOCK_BYTES / (widest * (int64_t)sizeof(float)), PARTS_ROWS, INT64_MAX),
+        .packed = true,
+        .parts = true,
+        .reason = "three parts of bfloat16 for each float, by the matrix unit",
+    };
+}
+
 attn_tile_shape attn_shape_tiles(int64_t head_dim, int64_t v_dim, attn_dtype dtype) {
     int64_t widest = head_dim > v_dim ? head_dim : v_dim;
     widest = widest > 0 ? widest : 1;
+    if (dtype == ATTN_F32 && attn_isa_in_use() == ATTN_ISA_AMX && widest <= PARTS_WIDEST)
+        return tiles_of_parts(widest);
     int64_t room = MOST_MULTIPLICATIONS / widest;
     const small_products *small = find_small_products();
     if (small == NULL || (room < ROWS_UNIT * KEYS_UNIT && !small->of_any_size))

@@ -12,6 +12,7 @@ typedef struct attn_tile_shape {
     int64_t short_rows; /* queries of a tile that holds all keys of its member: divides rows */
     int64_t strip;      /* rows at a time where position hides a part of a tile */
     int64_t block_rows; /* queries that go over the keys together: a multiple of rows */
+    bool parts;         /* by the matrix unit: packed as numbers of bfloat16 */
     bool packed;        /* a tile's K is transposed and its V made dense before the products */
     const char *reason; /* for plan_describe */
 } attn_tile_shape;

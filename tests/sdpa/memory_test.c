@@ -342,12 +342,13 @@ static void test_growth(void **state) {
 
 /* Bytes of K and V of a tile for one thread, as the plan describes them: 0 where they are not packed. */
 static size_t packed_bytes(const attn_plan *plan) {
-    static const char *const pieces[] = {"\nworkspace of keys of a tile, transposed: ",
-                                         "\nworkspace of values of a tile, dense: "};
+    static const char *const pieces[] = {
+        "\nworkspace of keys of a tile, transposed: ", "\nworkspace of values of a tile, dense: ",
+        "\nworkspace of keys of a tile, in parts: ", "\nworkspace of values of a tile, in parts: "};
     char text[4096];
     size_t bytes = 0;
     assert_ok(attn_plan_describe(plan, text, sizeof text, NULL));
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
         const char *line = strstr(text, pieces[i]), *times = line != NULL ? strstr(line, " x ") : NULL;
         bytes += times != NULL ? (size_t)strtoull(times + 3, NULL, 10) : 0;
     }
@@ -494,8 +495,11 @@ static void test_describe_tiles(void **state) {
     assert_ok(attn_plan_create(NULL, &problem, REAL_DTYPE, &plan));
     char text[4096], line[512];
     assert_ok(attn_plan_describe(plan, text, sizeof text, NULL));
+    bool in_parts = REAL_DTYPE == ATTN_F32 && attn_isa_in_use() == ATTN_ISA_AMX;
     snprintf(line, sizeof line, "\npath: tiles (q_len above 8), %s\n",
-             blas.own_products != 0 ? "products by the library's own kernel" : "CBLAS products");
+             in_parts                 ? "products by the matrix unit (AMX)"
+             : blas.own_products != 0 ? "products by the library's own kernel"
+                                      : "CBLAS products");
     if (strstr(text, line) == NULL)
         fail_msg("no \"%s\" in: %s", line, text);
     attn_plan_destroy(plan);
