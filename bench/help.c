@@ -149,7 +149,8 @@ static const char shapes_text[] =
     "Whisper came with attn-bench and have names: attn-bench list prints them.";
 
 static const char environment_text[] =
-    "ATTN_MAX_ISA=generic, neon, avx2, avx512 or amx caps the instruction set of the library's kernels; the ceilings are "
+    "ATTN_MAX_ISA=generic, neon, avx2 or avx512 caps the instruction set of the library's kernels, amx adds the matrix "
+    "unit of Intel's Xeons; the ceilings are "
     "measured with all that the CPU has. The BLAS library is the one that the loader finds: LD_LIBRARY_PATH chooses.";
 
 static const char exit_text[] =

@@ -32,7 +32,7 @@ int sub_list(const bench_options *options) {
     for (int id = 0; id < ENGINE_COUNT; id++)
         printf("  %-8s %s\n", engine_name((engine_id)id), engine_meaning((engine_id)id));
     printf("\nInstruction sets\n");
-    printf("  kernels of the library: %s (ATTN_MAX_ISA=generic|neon|avx2|avx512|amx lowers it)\n",
+    printf("  kernels of the library: %s (ATTN_MAX_ISA=generic|neon|avx2|avx512 lowers it, amx adds the matrix unit)\n",
            attn_isa_name(attn_isa_in_use()));
     printf("  widest vectors of this CPU: %s\n", peaks_best_isa());
     print_grid("Grid of the sweep", false);
