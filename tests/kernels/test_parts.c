@@ -1,5 +1,7 @@
 /* Products by the matrix unit: split_rows, split_values, split_keys, multiply_parts. Against long double, and to the bit
  * where a product is exact. */
+#include <sys/mman.h>
+
 #include "kernel_test.h"
 
 enum { MOST = 100 };
@@ -17,30 +19,43 @@ static const REAL(attn_kernels) * kernels_of_parts(void) {
     return kernels;
 }
 
-/* Room for parts, poisoned: what is not written must not matter, NaN as it is. */
-static void *parts_for(int64_t rows, int64_t k) {
-    int64_t bytes = attn_parts_bytes(rows, k);
-    void *parts = aligned_alloc(64, (size_t)(bytes > 0 ? bytes : 64));
-    assert_non_null(parts);
-    memset(parts, 0xff, (size_t)bytes);
-    return parts;
+/* Room for parts before memory that cannot be read: sanitizers do not see what tiles load. Poisoned, since what is not
+ * written must not matter. */
+typedef struct parts_room {
+    void *parts, *map;
+    size_t size;
+} parts_room;
+
+static parts_room room_for(int64_t rows, int64_t k) {
+    const size_t page = 4096, bytes = (size_t)attn_parts_bytes(rows, k), pages = (bytes + page - 1) / page * page;
+    parts_room room = {.size = pages + page};
+    room.map = mmap(NULL, room.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(room.map, MAP_FAILED);
+    assert_int_equal(mprotect((char *)room.map + pages, page, PROT_NONE), 0);
+    room.parts = (char *)room.map + pages - bytes;
+    memset(room.parts, 0xff, bytes);
+    return room;
+}
+
+static void leave_room(parts_room room) {
+    munmap(room.map, room.size);
 }
 
 /* y = x w, or more than that with add, w as it is or given by its transpose. */
 static void multiply(const REAL(attn_kernels) * kernels, parts_size s, bool from_keys, bool add, real scale,
                      const real *x, const real *w, int64_t ldw, real *y, int64_t ldy) {
-    void *left = parts_for(s.rows, s.skip_terms + s.k);
-    void *right = parts_for(s.skip_cols + s.cols, s.skip_terms + s.k);
+    parts_room left = room_for(s.rows, s.skip_terms + s.k);
+    parts_room right = room_for(s.skip_cols + s.cols, s.skip_terms + s.k);
     uint8_t wild[MOST];
     int64_t blocks = attn_parts_blocks(s.skip_terms + s.k);
-    kernels->split_rows(s.rows, s.k, s.skip_terms, scale, x, s.k, left, scale == 1 ? NULL : wild);
+    kernels->split_rows(s.rows, s.k, s.skip_terms, scale, x, s.k, left.parts, scale == 1 ? NULL : wild);
     if (from_keys)
-        kernels->split_keys(s.cols, s.k, s.skip_cols, w, ldw, right, wild);
+        kernels->split_keys(s.cols, s.k, s.skip_cols, w, ldw, right.parts, wild);
     else
-        kernels->split_values(s.k, s.cols, s.skip_terms, w, ldw, right);
+        kernels->split_values(s.k, s.cols, s.skip_terms, w, ldw, right.parts);
     kernels->parts_begin();
-    attn_parts_product product = {.left = left,
-                                  .right = right,
+    attn_parts_product product = {.left = left.parts,
+                                  .right = right.parts,
                                   .rows = s.rows,
                                   .cols = s.cols,
                                   .blocks = blocks,
@@ -51,8 +66,8 @@ static void multiply(const REAL(attn_kernels) * kernels, parts_size s, bool from
                                   .add = add};
     kernels->multiply_parts(&product);
     kernels->parts_end();
-    free(left);
-    free(right);
+    leave_room(left);
+    leave_room(right);
 }
 
 /* The sum of the magnitudes of its terms is what a result is measured by: one term is off by less than two roundings,
@@ -157,23 +172,23 @@ static void test_wild(void **state) {
             uint8_t rows[ROWS], keys[ROWS];
             memset(rows, 7, sizeof rows);
             memset(keys, 7, sizeof keys);
-            void *left = parts_for(ROWS, K), *right = parts_for(skip + ROWS, K);
-            kernels->split_rows(ROWS, K, 0, 1, x, K, left, rows);
-            kernels->split_keys(ROWS, K, skip, x, K, right, keys);
+            parts_room left = room_for(ROWS, K), right = room_for(skip + ROWS, K);
+            kernels->split_rows(ROWS, K, 0, 1, x, K, left.parts, rows);
+            kernels->split_keys(ROWS, K, skip, x, K, right.parts, keys);
             for (int64_t i = 0; i < ROWS; i++) {
                 assert_int_equal(rows[i], i == row && cases[n].wild);
                 assert_int_equal(keys[i], i == row && cases[n].wild);
             }
             /* by the scale too */
-            kernels->split_rows(ROWS, K, 0, 0x1p56F, x, K, left, rows);
+            kernels->split_rows(ROWS, K, 0, 0x1p56F, x, K, left.parts, rows);
             for (int64_t i = 0; i < ROWS; i++) {
                 bool large = false;
                 for (int64_t j = 0; j < K; j++)
                     large |= !(fabsf(x[i * K + j]) < 1);
                 assert_int_equal(rows[i], large);
             }
-            free(left);
-            free(right);
+            leave_room(left);
+            leave_room(right);
             free(x);
         }
 }
@@ -220,14 +235,14 @@ static void test_bits(void **state) {
             if (c < FIRST || c >= FIRST + TERMS)
                 x[i * K + c] = 0;
     multiply(kernels, (parts_size){ROWS, COLS, K, 0, 0}, false, false, 1, x, w, COLS, y, COLS);
-    void *right = parts_for(COLS, K), *left = parts_for(1, TERMS);
-    kernels->split_values(K, COLS, 0, w, COLS, right);
+    parts_room right = room_for(COLS, K), left = room_for(1, TERMS);
+    kernels->split_values(K, COLS, 0, w, COLS, right.parts);
     kernels->parts_begin();
     for (int64_t i = 0; i < ROWS; i++) {
         real row[COLS];
-        kernels->split_rows(1, TERMS, 0, 1, x + i * K + FIRST, K, left, NULL);
-        attn_parts_product product = {.left = left,
-                                      .right = (char *)right + 3 * ATTN_PARTS_TILE_BYTES,
+        kernels->split_rows(1, TERMS, 0, 1, x + i * K + FIRST, K, left.parts, NULL);
+        attn_parts_product product = {.left = left.parts,
+                                      .right = (char *)right.parts + 3 * ATTN_PARTS_TILE_BYTES,
                                       .rows = 1,
                                       .cols = COLS,
                                       .blocks = 2,
@@ -238,8 +253,8 @@ static void test_bits(void **state) {
         assert_true(same_bits(row, y + i * COLS, COLS));
     }
     kernels->parts_end();
-    free(left);
-    free(right);
+    leave_room(left);
+    leave_room(right);
     free(x);
     free(w);
     free(y);
