@@ -94,7 +94,7 @@ static void run_tasks(void *argument, int worker) {
         /* taken ahead, so that its rows come from memory into the right cache */
         bool ahead = plan->workers == 1 || number < plan->tasks - (int64_t)LAST_TASKS * plan->workers;
         task.next = ahead ? attn_next_task(&call->queue) : -1;
-        if (plan->engine == ATTN_ENGINE_NAIVE)
+        if (plan->plain_loops)
             attn_naive_task(call, worker, &task);
         else if (plan->engine == ATTN_ENGINE_BLAS)
             attn_blas_task(call, worker, &task);

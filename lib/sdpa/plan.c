@@ -87,23 +87,27 @@ static int64_t most_few_chunks(const attn_plan *plan) {
     return attn_smaller(all, attn_add_saturated(attn_blocks_of(seen, size), 1));
 }
 
+static bool few_queries(int64_t q_len, int64_t kv_len) {
+    return q_len <= FEW_QUERIES || (q_len <= FEW_KEYS && kv_len <= FEW_KEYS);
+}
+
+static bool tiny(const attn_plan *plan, int64_t q_len, int64_t kv_len) {
+    int64_t widest = attn_larger(attn_larger(plan->problem.head_dim, plan->problem.v_dim), 1);
+    return few_queries(q_len, kv_len) && attn_mul_saturated(attn_mul_saturated(q_len, kv_len), widest) <= TINY;
+}
+
 attn_share attn_share_of(const attn_plan *plan, const attn_member *member) {
-    if (plan->longest_share.tiny)
-        return plan->longest_share;
     attn_share share = {
-        .few_queries = member->q_len <= FEW_QUERIES || (member->q_len <= FEW_KEYS && member->kv_len <= FEW_KEYS),
+        .few_queries = few_queries(member->q_len, member->kv_len),
+        .tiny = tiny(plan, member->q_len, member->kv_len),
         .heads = plan->block_heads,
         .rows = plan->block_rows,
         .tile_rows = plan->shape.rows,
         .tile_keys = plan->shape.keys,
         .chunk_keys = INT64_MAX,
     };
-    const attn_problem *p = &plan->problem;
     if (member->kv_len <= plan->shape.keys)
         share.tile_rows = plan->shape.short_rows;
-    int64_t pairs = attn_mul_saturated(member->q_len, member->kv_len);
-    share.tiny =
-        share.few_queries && attn_mul_saturated(pairs, attn_larger(attn_larger(p->head_dim, p->v_dim), 1)) <= TINY;
     if (share.few_queries && !share.tiny) { /* divisions are a fifth of a tiny member's time */
         share.many_rows = many_rows(plan, member->q_len, member->kv_len);
         int64_t room = share.heads * attn_smaller(share.rows, plan->problem.q_len);
@@ -174,7 +178,8 @@ static void share_out_keys(attn_plan *plan, int64_t blocks) {
     int64_t threads = plan->resources.threads;
     plan->chunks = 1;
     plan->shared_blocks = plan->shared_rows = 0;
-    if (plan->engine == ATTN_ENGINE_FUSED && threads > 1 && blocks > 0 && blocks < threads * BLOCKS_PER_THREAD) {
+    if (plan->engine == ATTN_ENGINE_FUSED && !plan->plain_loops && threads > 1 && blocks > 0 &&
+        blocks < threads * BLOCKS_PER_THREAD) {
         int64_t chunks, rows, shared = blocks;
         if (p->q_len <= FEW_QUERIES) {
             chunks = most_few_chunks(plan);
@@ -209,7 +214,8 @@ static void choose_blocks(attn_plan *plan) {
     int64_t enough = threads * (p->q_len <= FEW_QUERIES ? 1 : BLOCKS_PER_THREAD);
     int64_t members = attn_mul_saturated(p->batch, p->kv_heads);
     int64_t unit = plan->shape.rows;
-    if (plan->engine != ATTN_ENGINE_FUSED) {
+    bool fused = plan->engine == ATTN_ENGINE_FUSED && !plan->plain_loops;
+    if (!fused) {
         plan->block_heads = 1;
         plan->block_rows = plan->engine == ATTN_ENGINE_BLAS ? p->q_len : NAIVE_BLOCK_ROWS;
     } else {
@@ -225,7 +231,7 @@ static void choose_blocks(attn_plan *plan) {
         int64_t blocks = p->q_len > 0 ? attn_blocks_of(p->q_len, plan->block_rows) : 0;
         plan->blocks_per_head = attn_mul_saturated(attn_blocks_of(group, plan->block_heads), blocks);
         share_out_keys(plan, attn_mul_saturated(members, plan->blocks_per_head));
-        if (plan->engine != ATTN_ENGINE_FUSED || threads == 1 || plan->tasks >= enough ||
+        if (!fused || threads == 1 || plan->tasks >= enough ||
             (plan->shared_blocks > 0 && (plan->tasks % threads == 0 || plan->tasks >= threads * CHUNKS_PER_THREAD)))
             break;
         if (plan->block_heads > 1)
@@ -384,6 +390,8 @@ attn_status attn_plan_prepare(attn_plan *plan, const attn_context *context, cons
     /* a single tile of keys reads Q once, as copying it would */
     plan->queries_packed =
         plan->shape.packed && !plan->shape.parts && p->q.row != p->head_dim && p->kv_len > plan->shape.keys;
+    plan->plain_loops =
+        plan->engine == ATTN_ENGINE_NAIVE || (plan->engine == ATTN_ENGINE_FUSED && tiny(plan, p->q_len, p->kv_len));
     choose_blocks(plan);
     if (plan->engine == ATTN_ENGINE_FUSED) {
         attn_member longest = attn_member_of(p, 0, &(attn_lengths){0});
@@ -400,7 +408,7 @@ attn_status attn_plan_prepare(attn_plan *plan, const attn_context *context, cons
     if (!threads_asked_for)
         plan->workers = (int)attn_smaller(plan->workers, useful_workers(plan));
     int64_t real_bytes = bytes_of_real(plan);
-    if (plan->engine == ATTN_ENGINE_NAIVE)
+    if (plan->plain_loops)
         book_naive(plan, real_bytes);
     else if (plan->engine == ATTN_ENGINE_BLAS)
         book_blas(plan, real_bytes);

@@ -120,12 +120,13 @@ struct attn_plan {
     double scale, softcap;    /* as numbers of the plan's precision; softcap 0 = none */
     attn_engine engine;       /* naive, blas or fused */
     const char *engine_reason;
-    bool edited; /* scores are changed between product and softmax: softcap, bias, ALiBi or mask */
+    bool plain_loops; /* naive, or fused of members so small that a step more than naive's would show */
+    bool edited;      /* scores are changed between product and softmax: softcap, bias, ALiBi or mask */
     attn_ledger ledger;
     attn_pieces pieces;
     int workers;              /* threads that the plan uses, 0 when there is nothing to do */
     attn_tile_shape shape;    /* fused */
-    attn_share longest_share; /* fused: of members at full length; where it is tiny of all, found once */
+    attn_share longest_share; /* fused: of members at full length */
     bool queries_packed;      /* fused: rows of Q are apart, and a block makes them dense */
     int64_t block_rows;       /* queries of a head in a piece of work */
     int64_t block_heads;      /* fused: query heads in a piece of work, that read K and V together */
