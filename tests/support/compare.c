@@ -24,9 +24,13 @@ double support_eps(attn_dtype dtype) {
     return dtype == ATTN_F32 ? 0x1p-23 : 0x1p-52;
 }
 
-double support_valgrind_factor(attn_dtype dtype) {
+bool support_under_valgrind(void) {
     const char *valgrind = getenv("ATTN_UNDER_VALGRIND");
-    return dtype == ATTN_F64 && valgrind && strcmp(valgrind, "1") == 0 ? SUPPORT_VALGRIND_FACTOR : 1;
+    return valgrind && strcmp(valgrind, "1") == 0;
+}
+
+double support_valgrind_factor(attn_dtype dtype) {
+    return dtype == ATTN_F64 && support_under_valgrind() ? SUPPORT_VALGRIND_FACTOR : 1;
 }
 
 /* Inputs, options and rows for which 3 eps max|V| holds. */

@@ -54,8 +54,9 @@ bool support_verify_sampled(const support_data *d, const char *engine, int64_t m
 /* The tolerance of out for a row of the oracle. */
 long double support_tolerance(const support_data *d, const support_row *row);
 
-/* eps of a precision; the factor for valgrind, 1 without it. */
+/* eps of a precision; whether this is under valgrind, and the factor for it, 1 without it. */
 double support_eps(attn_dtype dtype);
+bool support_under_valgrind(void);
 double support_valgrind_factor(attn_dtype dtype);
 
 /* ---- For stages and arrays of a test's own ------------------------------------------------------------------- */
