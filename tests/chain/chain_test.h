@@ -19,6 +19,24 @@
 
 #define EPS ((long double)(sizeof(real) == 4 ? FLT_EPSILON : DBL_EPSILON))
 
+/* ---- Fewer problems ---------------------------------------------------------------------------------------------- */
+
+/* Where tests look at memory and not at numbers, and are many times slower for it, one of so many problems is enough:
+ * the environment variable ATTN_ONE_PROBLEM_OF, which run.sh sets. */
+static inline size_t stride_of_problems(void) {
+    const char *stride = getenv("ATTN_ONE_PROBLEM_OF");
+    long of = stride != NULL ? strtol(stride, NULL, 10) : 1;
+    return of > 1 ? (size_t)of : 1;
+}
+
+/* Where to begin: double with another problem than float, and generic kernels with others than those, so that the three
+ * have all of them with one of three. */
+static inline size_t first_problem(void) {
+    const char *isa = getenv("ATTN_MAX_ISA");
+    bool is_generic = isa != NULL && strcmp(isa, "generic") == 0;
+    return (size_t)((sizeof(real) == 8 ? 1 : 0) + (is_generic ? 2 : 0)) % stride_of_problems();
+}
+
 /* ---- Memory ------------------------------------------------------------------------------------------------------ */
 
 static inline real *poisoned(int64_t count) {

@@ -46,6 +46,7 @@ int main(int count, char **arguments) {
         first_seed = strtoull(arguments[1], NULL, 10);
         cases = strtoull(arguments[2], NULL, 10);
     }
+    cases = (cases + stride_of_problems() - 1) / stride_of_problems();
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_cases)};
     return run_sdpa_tests(tests);
 }

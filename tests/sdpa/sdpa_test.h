@@ -37,14 +37,6 @@ static inline bool wanted_isa_is_here(void) {
     return false;
 }
 
-/* Where tests look at memory and not at numbers, and are many times slower for it, one of so many problems is enough:
- * the environment variable ATTN_ONE_PROBLEM_OF, which run.sh sets. */
-static inline size_t stride_of_problems(void) {
-    const char *stride = getenv("ATTN_ONE_PROBLEM_OF");
-    long of = stride != NULL ? strtol(stride, NULL, 10) : 1;
-    return of > 1 ? (size_t)of : 1;
-}
-
 /* ---- A problem with its data ------------------------------------------------------------------------------------- */
 
 typedef REAL(attn_args) real_args;
