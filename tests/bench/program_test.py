@@ -368,7 +368,7 @@ class ProgramTest(Bench):
         self.assertEqual([r["state"] for r in report["not_timed"]], ["refused"])
 
     def test_figures_timed_once_are_marked(self):
-        arguments = ["sdpa", "h2q1024d64", "--engine", "naive,blas", "--min-time", "0"]
+        arguments = ["sdpa", "h2q256d64", "--engine", "naive,blas", "--min-time", "0"]
         done = run(*arguments, "--repeat", "1", "--json", "-")
         self.assert_ends(done, 0)
         for result in json.loads(done.stdout)["results"]:
