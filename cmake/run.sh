@@ -42,21 +42,23 @@ test "$machine" != x86_64 || test_packages="$test_packages
 # unused, Haswell packs all that it multiplies, SkylakeX has small products for tiles and some projections, Cooperlake for
 # all; auto, which OpenBLAS chooses, is one of them or like one: a line for what users have. valgrind knows no AVX-512.
 # The twelve pairs of instruction set and named core take twelve lines, so that fewer would lose something.
-# preset, labels, OpenBLAS flavour, ATTN_MAX_ISA (best: not set), OMP_NUM_THREADS, OPENBLAS_CORETYPE (auto: not set)
+# preset, labels, OpenBLAS flavour, ATTN_MAX_ISA (best: not set), OMP_NUM_THREADS, OPENBLAS_CORETYPE (auto: not set), entries:
+# a word that choose_entries explains; with --slow it is all in every line
 usual_runs='
-test      full   pthread  best     2  Prescott
-test      quick  pthread  best     2  auto
-test      quick  openmp   best     4  SkylakeX
-test      quick  pthread  avx2     1  Cooperlake
-test      quick  pthread  avx2     1  SkylakeX
-test      quick  openmp   avx2     4  Prescott
-test      quick  openmp   generic  2  SkylakeX
-test      quick  pthread  generic  4  Cooperlake
-clang     quick  openmp   best     1  Haswell
-clang     quick  pthread  generic  1  Prescott
-asan      quick  pthread  generic  4  Haswell
-asan      full   openmp   best     2  Cooperlake
-valgrind  quick  pthread  avx2     2  Haswell
+test      full        pthread  best     2  Prescott    float
+test      quick       pthread  best     2  auto        all
+test      quick       openmp   best     4  SkylakeX    line
+test      quick       pthread  avx2     1  Cooperlake  line
+test      quick       pthread  avx2     1  SkylakeX    line
+test      quick       openmp   avx2     4  Prescott    line
+test      quick       openmp   generic  2  SkylakeX    line
+test      quick       pthread  generic  4  Cooperlake  line
+test      quick       pthread  generic  4  Haswell     line
+clang     quick       openmp   best     1  Haswell     own
+clang     quick       pthread  generic  1  Prescott    line
+asan      quick,full  openmp   best     2  Cooperlake  memory
+asan      quick       pthread  generic  4  auto        few
+valgrind  quick       pthread  avx2     2  Haswell     valgrind
 '
 slow_runs() {
     echo 'test slow pthread best 2 auto'
@@ -76,6 +78,57 @@ END
     echo 'clang quick,full openmp best 4 SkylakeX'
     echo 'asan quick,full openmp generic 2 auto'
     echo 'valgrind quick openmp avx2 4 Prescott'
+}
+
+# The instruction sets that entries of each precision are named for, the lowest first.
+sets_of_float='generic neon avx2 avx512'
+sets_of_double='generic neon avx2 avx512'
+
+# others_of SETS SET: an expression for the sets but the one given, or but the highest where that is none of them.
+others_of() {
+    its_own=${1##* }
+    case " $1 " in
+    *" $2 "*) its_own=$2 ;;
+    esac
+    printf '%s\n' "$1" | tr ' ' '\n' | grep -vx "$its_own" | paste -s -d '|' -
+}
+
+# choose_entries WORD SET: which entries a line runs, by two expressions of their names, `only` and `left_out`. SET is the
+# instruction set of the line: entries that are named for another one run with that whatever the line says.
+choose_entries() {
+    others_of_float="\\.f32\\.(.*\\.)?($(others_of "$sets_of_float" "$2"))\$"
+    others_of_double="\\.f64\\.(.*\\.)?($(others_of "$sets_of_double" "$2"))\$"
+    others="$others_of_float|$others_of_double"
+    only=. left_out='^$'
+    case $1 in
+    all) ;;
+    # Double of the other sets is the same source once more, for a minute and a half of the oracle.
+    float) left_out=$others_of_double ;;
+    own) left_out=$others ;;
+    # What asks the line. Once per build is enough for the rest: test_support and weights.random call no kernel or BLAS, the
+    # tests of kernels go through all sets, and those of blas and guard choose flavour, core and set themselves or do not ask
+    # which kernels compute.
+    line)
+        left_out="$others|^(test_support$|kernels_|weights\.(random|guard)\.)"
+        left_out="$left_out|^blas\.(core|fork|one_thread|region|restore|two_openmp)\."
+        ;;
+    # For sanitizers, which see memory and not numbers: what is left out runs longer over what others run too. Packages and
+    # the support of tests have none of libattn's memory.
+    memory)
+        left_out="$others|^test_support$|^packaging\.|^sdpa\.(accuracy|oracle_thorough)\.|^kernels_.*_every_|^chain\..*_sweep\."
+        left_out="$left_out|^weights\..*_large\.|^(layer\.random|sdpa\.memory)\.f64|^bench_program_test\.(core|report|sweep)$"
+        ;;
+    # For sanitizers too: the paths of generic kernels.
+    few) only='^sdpa\.(course|oracle|random|reading)\.f32\.generic$' ;;
+    # For valgrind, which sees what was never written, many times as slowly and one thread at a time. Double is the source of
+    # float; what is left out of the rest is none of libattn's, or has problems like those of sdpa.oracle and chain.product,
+    # or takes a minute for LAPACK or for one large problem.
+    valgrind)
+        left_out="$others|[._]f64|^(test_support$|bench_|blas\.core|weights\.random)|^chain\.(thread|trace)\."
+        left_out="$left_out|^sdpa\.(bitwise|concurrency|hidden|memory|property)\."
+        left_out="$left_out|^examples\.(arguments|effective_rank|guide|python)$"
+        ;;
+    esac
 }
 
 # ---- Packages ------------------------------------------------------------------------------------------------------
@@ -331,9 +384,10 @@ list_skips() {
         /<\/testcase>/ { if (waiting) print name (reason == "" ? "" : ": " reason); waiting = 0 }' "$1"
 }
 
-# run_ctest PRESET LABELS FLAVOUR ISA THREADS CORE: one line of the table.
+# run_ctest PRESET LABELS FLAVOUR ISA THREADS CORE ENTRIES: one line of the table.
 run_ctest() {
-    preset=$1 labels=$2 flavour=$3 isa=$4 threads=$5 wanted_core=$6
+    preset=$1 labels=$2 flavour=$3 isa=$4 threads=$5 wanted_core=$6 entries=${7:-all}
+    test "$slow" = no || entries=all
     core=$(core_here "$wanted_core")
     title="$preset $labels, OpenBLAS $flavour, $isa, $threads threads, core $core"
     if test "$core" != "$wanted_core"; then
@@ -342,7 +396,7 @@ run_ctest() {
     fi
     folder=$(flavour_folder "$flavour")
     if test "$dry_run" = yes; then
-        say "Would test: $title"
+        say "Would test: $title, entries: $entries"
         return
     fi
     if test -z "$folder"; then
@@ -359,86 +413,39 @@ run_ctest() {
     log=$logs/$(printf '%s' "$title" | tr -c 'A-Za-z0-9\n' '-')
     started=$(now)
     rm -f "$log.xml"
-    set -- -u OPENBLAS_CORETYPE "LD_LIBRARY_PATH=$folder" "OMP_NUM_THREADS=$threads"
+    # Threads that wait asleep: there are more of them than processors, and spinning takes from the others.
+    set -- -u OPENBLAS_CORETYPE "LD_LIBRARY_PATH=$folder" "OMP_NUM_THREADS=$threads" OMP_WAIT_POLICY=passive
     test "$isa" = best || set -- "$@" "ATTN_MAX_ISA=$isa"
     test "$core" = auto || set -- "$@" "OPENBLAS_CORETYPE=$core"
-    # What looks at memory takes many times as long: some of the problems are enough. sdpa.oracle_thorough has all of its own
-    # in asan full.
-    case "$slow $preset $labels" in
-    *' valgrind '*) set -- "$@" ATTN_UNDER_VALGRIND=1 ATTN_ONE_PROBLEM_OF=7 ;;
-    'no asan quick') set -- "$@" ATTN_ONE_PROBLEM_OF=3 ;;
+    # What looks at memory takes many times as long: some of the problems are enough.
+    case "$slow $preset" in
+    *' valgrind') set -- "$@" ATTN_UNDER_VALGRIND=1 ATTN_ONE_PROBLEM_OF=13 ;;
+    'no asan') set -- "$@" ATTN_ONE_PROBLEM_OF=3 ;;
     esac
     env "$@" ldd "$programs/lib/libattn.so" | grep -q "$folder/" || {
         count_failure "$title: libattn.so does not load the library in $folder"
         return
     }
+    # libattn 0.1.0, avx2, OpenBLAS 0.3.21 Haswell pthread, ...
+    in_use=$(env "$@" "$programs/bench/attn-bench" version | sed -n 's/.*, \([a-z0-9]*\), OpenBLAS [^ ]* \([^ ]*\) .*/\1 \2/p')
+    core_in_use=${in_use#* }
     # OpenBLAS goes its own way where it does not know the name, and where it has kernels for one core only.
-    core_in_use=$(env "$@" "$programs/bench/attn-bench" version | sed -n 's/.*OpenBLAS [^ ]* \([^ ]*\) .*/\1/p')
     if test "$core" = auto; then
         title="$title ($core_in_use)"
     elif test "$core_in_use" != "$core"; then
         count_skip "$title: OpenBLAS computes with $core_in_use"
         title="$title, but OpenBLAS computes with $core_in_use"
     fi
-    # Entries that are named for an instruction set run with it whatever the line says: in lines of another one they would
-    # only run again, those of avx2 too where best is AVX-512. valgrind looks at memory, for which one of the sets is enough;
-    # sanitizers see all of them in entries of quick that are named for one, the best under full.
-    others=
-    below_best=generic
-    ! cpu_runs_core SkylakeX || below_best='generic|avx2'
-    case "$slow $preset $labels $isa $wanted_core" in
-    'no valgrind '* | 'no test quick avx2 '* | 'no clang quick avx2 '*) others='generic|avx512' ;;
-    'no test quick generic '* | 'no clang quick generic '*) others='avx2|avx512' ;;
-    'no test quick best auto') ;;
-    'no test quick best '* | 'no clang quick best '* | 'no asan full best '*) others=$below_best ;;
-    esac
-    left_out='^$'
-    if test -n "$others"; then
-        left_out="\\.($others)\$"
-        title="$title, no entries of $(printf '%s' "$others" | sed 's/|/ and /')"
-    fi
-    # test_support calls nothing of libattn or BLAS and reads nothing of the line; blas.core chooses flavour, core and
-    # instruction set itself, and what the others left out here test about threads does not ask which kernels compute: once
-    # per build is enough.
-    case "$slow $preset $labels $flavour $isa $wanted_core" in
-    'yes '* | 'no test quick pthread best auto' | 'no clang quick openmp '* | 'no asan quick '* | 'no valgrind '*) ;;
-    *)
-        ask_nothing='fork|one_thread|region|restore|two_openmp'
-        # clang's line above has blas.core of the best set alone
-        test "$preset $isa" = 'clang generic' || ask_nothing="core|$ask_nothing"
-        left_out="$left_out|^test_support\$|^blas\\.($ask_nothing)\\."
-        title="$title, no test_support and entries of blas that ask nothing of the line"
-        ;;
-    esac
-    # Many threads take minutes under valgrind, one at a time, double is the same source as float, and sdpa.bitwise compares
-    # bits of problems that sdpa.oracle and sdpa.nonfinite have too. sdpa.memory counts bytes, and asan sees it;
-    # effective_rank is a minute of LAPACK.
-    if test "$slow $preset" = 'no valgrind'; then
-        left_out="$left_out|^chain\\.thread|^blas\\.core|^sdpa\\.(bitwise|memory)\\.|^examples\\.effective_rank"
-        left_out="$left_out|^(sdpa|chain|layer|weights)\\..*f64|^kernels_.*f64"
-        title="$title, chain.thread, blas.core, sdpa.bitwise, sdpa.memory, effective_rank and most of double left out"
-    fi
-    # sdpa.accuracy has the memory of sdpa.oracle_thorough, the bench's sweep and core that of its report. sdpa.bitwise is the
-    # longest, and its other sets are sdpa.oracle's. blas.core with Haswell takes large products of CBLAS where Prescott
-    # takes our own.
-    case "$slow $preset $labels" in
-    'no asan full')
-        left_out="$left_out|^sdpa\\.accuracy|^bench_program_test\\.(core|sweep)\$"
-        title="$title, sdpa.accuracy and sweep and core of the bench left out"
-        ;;
-    'no asan quick')
-        left_out="$left_out|^sdpa\\.bitwise.*\\.($below_best)\$|^blas\\.core.*Haswell"
-        title="$title, blas.core with Haswell and some of sdpa.bitwise left out"
-        ;;
-    esac
+    test "$entries" = all || title="$title, entries: $entries"
+    choose_entries "$entries" "${in_use% *}"
     # Where a preset has no times yet, those of test let its longest entries begin first too.
     costs=Testing/Temporary/CTestCostData.txt
     if test -e "build/test/$costs" && ! test -e "$tests/$costs"; then
         mkdir -p "$tests/${costs%/*}"
         cp "build/test/$costs" "$tests/$costs"
     fi
-    env "$@" ctest --test-dir "$tests" -L "^($(printf '%s' "$labels" | tr , '|'))\$" -E "$left_out" -j "$jobs" \
-        --no-tests=error --output-on-failure --output-junit "$PWD/$log.xml" >"$log.log" 2>&1 </dev/null || true
+    env "$@" ctest --test-dir "$tests" -L "^($(printf '%s' "$labels" | tr , '|'))\$" -R "$only" -E "$left_out" \
+        -j "$jobs" --no-tests=error --output-on-failure --output-junit "$PWD/$log.xml" >"$log.log" 2>&1 </dev/null || true
     if ! test -s "$log.xml"; then
         tail -n 20 "$log.log"
         count_failure "$title: ctest did not run"
@@ -511,8 +518,8 @@ $(slow_runs)"
     # Elsewhere than on Arm itself nothing else would compile the NEON kernels.
     test "$machine" != x86_64 || check 'compile for aarch64' compile_for_arm
     # Not in a pipe, which would count in a process of its own.
-    while read -r preset labels flavour isa threads core; do
-        test -z "$preset" || run_ctest "$preset" "$labels" "$flavour" "$isa" "$threads" "$core"
+    while read -r preset labels flavour isa threads core entries; do
+        test -z "$preset" || run_ctest "$preset" "$labels" "$flavour" "$isa" "$threads" "$core" "$entries"
     done <<END
 $runs
 END
