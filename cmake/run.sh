@@ -81,7 +81,7 @@ END
 }
 
 # The instruction sets that entries of each precision are named for, the lowest first.
-sets_of_float='generic neon avx2 avx512'
+sets_of_float='generic neon avx2 avx512 amx'
 sets_of_double='generic neon avx2 avx512'
 
 # others_of SETS SET: an expression for the sets but the one given, or but the highest where that is none of them.
@@ -118,8 +118,8 @@ choose_entries() {
         left_out="$others|^test_support$|^packaging\.|^sdpa\.(accuracy|oracle_thorough)\.|^kernels_.*_every_|^chain\..*_sweep\."
         left_out="$left_out|^weights\..*_large\.|^(layer\.random|sdpa\.memory)\.f64|^bench_program_test\.(core|report|sweep)$"
         ;;
-    # For sanitizers too: the paths of generic kernels.
-    few) only='^sdpa\.(course|oracle|random|reading)\.f32\.generic$' ;;
+    # For sanitizers too: the paths of generic kernels and of the matrix unit.
+    few) only='^sdpa\.(course|magnitude|oracle|random|reading)\.f32\.(generic|amx)$' ;;
     # For valgrind, which sees what was never written, many times as slowly and one thread at a time. Double is the source of
     # float; what is left out of the rest is none of libattn's, or has problems like those of sdpa.oracle and chain.product,
     # or takes a minute for LAPACK or for one large problem.
@@ -413,8 +413,10 @@ run_ctest() {
     log=$logs/$(printf '%s' "$title" | tr -c 'A-Za-z0-9\n' '-')
     started=$(now)
     rm -f "$log.xml"
-    # Threads that wait asleep: there are more of them than processors, and spinning takes from the others.
-    set -- -u OPENBLAS_CORETYPE "LD_LIBRARY_PATH=$folder" "OMP_NUM_THREADS=$threads" OMP_WAIT_POLICY=passive
+    set -- -u OPENBLAS_CORETYPE "LD_LIBRARY_PATH=$folder" "OMP_NUM_THREADS=$threads"
+    # Threads that wait asleep, but in the line for what users have: there are more of them than processors, and spinning
+    # takes from the others.
+    test "$core" = auto || set -- "$@" OMP_WAIT_POLICY=passive
     test "$isa" = best || set -- "$@" "ATTN_MAX_ISA=$isa"
     test "$core" = auto || set -- "$@" "OPENBLAS_CORETYPE=$core"
     # What looks at memory takes many times as long: some of the problems are enough.
