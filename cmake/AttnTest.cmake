@@ -21,6 +21,11 @@ else()
   target_compile_options(attn_cmocka INTERFACE $<$<CONFIG:Release>:-O1>)
 endif()
 
+# Tests then bring threads of their own: thread sanitizer does not know OpenMP's run-time.
+if(NOT OpenMP_C_FOUND)
+  target_compile_definitions(attn_cmocka INTERFACE ATTN_WITHOUT_OPENMP)
+endif()
+
 # attn_add_test(<name> <label> <source>...): a cmocka program of that name, linked to the static library so that it
 # reaches inside, and to tests/support. More may be added to the target <name> afterwards.
 function(attn_add_test name label)

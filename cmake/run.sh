@@ -46,7 +46,8 @@ test "$machine" != x86_64 || test_packages="$test_packages
 # a word that choose_entries explains; with --slow it is all in every line
 usual_runs='
 test      full        pthread  best     2  Prescott    float
-test      quick       pthread  best     2  auto        all
+test      quick       pthread  best     2  auto        own
+test      quick       pthread  best     2  auto        unit
 test      quick       openmp   best     4  SkylakeX    line
 test      quick       pthread  avx2     1  Cooperlake  line
 test      quick       pthread  avx2     1  SkylakeX    line
@@ -78,6 +79,7 @@ END
     echo 'clang quick,full openmp best 4 SkylakeX'
     echo 'asan quick,full openmp generic 2 auto'
     echo 'valgrind quick openmp avx2 4 Prescott'
+    echo 'tsan quick pthread best 4 auto'
 }
 
 # The instruction sets that entries of each precision are named for, the lowest first.
@@ -102,10 +104,13 @@ choose_entries() {
     only=. left_out='^$'
     case $1 in
     all) ;;
-    # Double of the other sets is the same source once more, for a minute and a half of the oracle.
-    float) left_out=$others_of_double ;;
+    # Double of the other sets, and the longest of them in float too, are the same source once more, for minutes of the
+    # oracle.
+    float) left_out="$others_of_double|^sdpa\.oracle_thorough$others_of_float" ;;
     own) left_out=$others ;;
-    # What asks the line. Once per build is enough for the rest: test_support and weights.random call no kernel or BLAS, the
+    # The matrix unit, which libattn takes only where it is named, as entries do.
+    unit) only='\.amx$' ;;
+    # What asks the line, of problems every second one: other lines of the same core have the others. Once per build is enough for the rest: test_support and weights.random call no kernel or BLAS, the
     # tests of kernels go through all sets, and those of blas and guard choose flavour, core and set themselves or do not ask
     # which kernels compute.
     line)
@@ -414,15 +419,17 @@ run_ctest() {
     started=$(now)
     rm -f "$log.xml"
     set -- -u OPENBLAS_CORETYPE "LD_LIBRARY_PATH=$folder" "OMP_NUM_THREADS=$threads"
-    # Threads that wait asleep, but in the line for what users have: there are more of them than processors, and spinning
-    # takes from the others.
+    # Threads that wait asleep, since there are more of them than processors and spinning takes from the others; but where
+    # OpenBLAS chooses its core, as it is for users.
     test "$core" = auto || set -- "$@" OMP_WAIT_POLICY=passive
     test "$isa" = best || set -- "$@" "ATTN_MAX_ISA=$isa"
     test "$core" = auto || set -- "$@" "OPENBLAS_CORETYPE=$core"
-    # What looks at memory takes many times as long: some of the problems are enough.
+    # What looks at memory takes many times as long: some of the problems are enough. Lines of one core that have every
+    # second one differ in whether their threads are an odd number.
     case "$slow $preset" in
     *' valgrind') set -- "$@" ATTN_UNDER_VALGRIND=1 ATTN_ONE_PROBLEM_OF=13 ;;
     'no asan') set -- "$@" ATTN_ONE_PROBLEM_OF=3 ;;
+    *) test "$entries" != line || set -- "$@" ATTN_ONE_PROBLEM_OF=2 "ATTN_FIRST_PROBLEM=$threads" ;;
     esac
     env "$@" ldd "$programs/lib/libattn.so" | grep -q "$folder/" || {
         count_failure "$title: libattn.so does not load the library in $folder"
@@ -491,9 +498,14 @@ check_format() {
 # Once per file, with plain flags: with the build's own it would look at every source in each precision and instruction
 # set.
 tidy() {
-    find lib bench tests -name '*.c' -print0 | xargs -0 -n 4 -P "$jobs" sh -c 'clang-tidy --quiet "$@" -- -std=gnu11 \
-        -Iinclude -Ilib -Ibench -Itests -Itests/support -DATTN_BUILDING -DATTN_REAL_BITS=32 \
-        -DATTN_HAVE_GENERIC -DATTN_KERNEL_ISA_GENERIC -DBENCH_ISA=generic -DBENCH_VECTOR_BYTES=16' sh
+    find lib bench tests -name '*.c' ! -path lib/kernels/parts.c -print0 |
+        xargs -0 -n 4 -P "$jobs" sh -c 'clang-tidy --quiet "$@" -- -std=gnu11 \
+            -Iinclude -Ilib -Ibench -Itests -Itests/support -DATTN_BUILDING -DATTN_REAL_BITS=32 \
+            -DATTN_HAVE_GENERIC -DATTN_KERNEL_ISA_GENERIC -DBENCH_ISA=generic -DBENCH_VECTOR_BYTES=16' sh || return 1
+    # The matrix unit has no generic kernels.
+    test "$machine" != x86_64 || clang-tidy --quiet lib/kernels/parts.c -- -std=gnu11 -Iinclude -Ilib -DATTN_BUILDING \
+        -DATTN_REAL_BITS=32 -DATTN_KERNEL_ISA_AVX512 -DATTN_KERNEL_ISA_AMX -mavx512f -mavx512dq -mavx512bw -mavx512vl \
+        -mavx2 -mfma -mamx-tile -mamx-bf16
 }
 
 check_tidy() {
@@ -514,7 +526,10 @@ run_test() {
     runs=$usual_runs
     test "$slow" = no || runs="$runs
 $(slow_runs)"
-    build_all test clang asan valgrind
+    presets='test clang asan valgrind'
+    test "$slow" = no || presets="$presets tsan"
+    # shellcheck disable=SC2086 # a list
+    build_all $presets
     check_format
     check_tidy
     # Elsewhere than on Arm itself nothing else would compile the NEON kernels.

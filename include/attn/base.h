@@ -143,10 +143,10 @@ typedef enum attn_isa {
 } attn_isa;
 
 /* The instruction set of the kernels in use: the best that was compiled in and that this CPU and its operating system
- * have, capped by the environment variable ATTN_MAX_ISA=generic|neon|avx2|avx512|amx, read once at start-up; a value that
- * is none of these is ignored (since 0.1). Without it the cap is avx512: with amx the library asks Linux for the registers
- * of the matrix unit when it is loaded, for the whole process, and attention in float takes it for tiles. BLAS chooses
- * its own. */
+ * have, capped by the environment variable ATTN_MAX_ISA=generic|neon|avx2|avx512|amx, read once at start-up; a value
+ * that is none of these is ignored (since 0.1). Without it the cap is avx512. With amx the library asks Linux for the
+ * registers of the matrix unit when it is loaded, for the whole process, which from then on may not set a signal stack
+ * too small for them; attention in float takes the unit for tiles. BLAS chooses its own. */
 ATTN_API attn_isa attn_isa_in_use(void);
 
 /* "generic", "neon", "avx2", "avx512", "amx" (since 0.1); "unknown" for any other number. */

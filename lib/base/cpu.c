@@ -71,8 +71,9 @@ static attn_isa detect(void) {
     return ATTN_ISA_AMX;
 }
 
-/* Linux gives the registers of the matrix unit, 8 KiB a thread, to programs that ask for them: once for the process, and
- * a second time is no harm. It says no where a thread has a signal stack too small for them. */
+/* Linux gives the registers of the matrix unit, 8 KiB a thread, to programs that ask for them: once for the process,
+ * and a second time is no harm. It says no where a thread has a signal stack too small for them, and later to signal
+ * stacks that are. */
 static bool gives_matrix_unit(void) {
 #if defined(__linux__)
     enum { ASK_FOR_STATE = 0x1023, TILE_DATA = 18 }; /* ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA */

@@ -47,7 +47,8 @@ typedef struct REAL(attn_kernels) {
     void (*scaled)(int64_t n, real factor, const real *x, real *y);
 
     /* y[i] = factor * x[i] / divisor, the quotient rounded once, in a hundredth of the cases next to it; x == y is
-     * allowed. An infinite x gives Inf or NaN. */
+     * allowed. An infinite x gives Inf or NaN, -0 gives 0: products that are written and products that are added to 0
+     * differ there. */
     void (*divided)(int64_t n, real factor, real divisor, const real *x, real *y);
 
     /* y[j][i] = x[i][j] for rows x cols elements of x (row strides ldx and ldy). */
@@ -75,9 +76,9 @@ typedef struct REAL(attn_kernels) {
     /* The following are NULL where there is no matrix unit: for double, and below ATTN_ISA_AMX. Parts are of three
      * bfloat16 numbers a float, as parts.c has them, at addresses that are multiples of 64.
      *
-     * Left factor: rows x k elements scale * x[i][c], as if the product were not rounded, after `skip` zeros, fewer than
-     * 32, in each row. wild[i] becomes 1 where a row has a number of ATTN_PARTS_WILD or more, or one that is not finite,
-     * else 0; without wild the scale is 1. */
+     * Left factor: rows x k elements scale * x[i][c], as if the product were not rounded, after `skip` zeros in each
+     * row, fewer than 32. wild[i] becomes 1 where a row has a number of ATTN_PARTS_LARGE or more, or one that is not
+     * finite, else 0; without wild the scale is 1. */
     void (*split_rows)(int64_t rows, int64_t k, int64_t skip, real scale, const real *x, int64_t ldx, void *parts,
                        uint8_t *wild);
     /* Right factor: k x cols elements w[c][j], after `skip` rows of zeros, fewer than 32. What is not finite makes
@@ -87,7 +88,7 @@ typedef struct REAL(attn_kernels) {
      * wild[j] as above. */
     void (*split_keys)(int64_t cols, int64_t k, int64_t skip, const real *w, int64_t ldw, void *parts, uint8_t *wild);
     /* Each result in the same order, so that its bits depend on its own row and column, and where these begin in blocks
-     * of terms, alone; terms of 0 change none. Between parts_begin and parts_end on the same thread. */
+     * of terms, alone; terms of 0 change none that is normal. Between parts_begin and parts_end on the same thread. */
     void (*multiply_parts)(const attn_parts_product *product);
     void (*parts_begin)(void);
     void (*parts_end)(void);

@@ -6,12 +6,12 @@
  *
  *   x w = x1 w1 + x1 w2 + x2 w1 + x2 w2 + x1 w3 + x3 w1 + rest,  |rest| < 2^-24 |x w|,
  *
- * half of what rounding a product to float may change. Each is exact; they are added in float, in an order that is the
+ * no more than rounding a product to float may change. Each is exact; they are added in float, in an order that is the
  * same for every result. The unit takes what is smaller than the normal floats, 2^-126, for 0, and results too.
  *
- * Parts are kept as the unit loads them, in tiles of 1 KiB, three for every 16 x 32 elements: of the left factor 16 rows
- * x 32 terms, of the right one 16 columns x 32 terms, in which each row of the tile holds two terms of each column.
- * Behind the last term both are 0.
+ * Parts are kept as the unit loads them, in tiles of 1 KiB, three for every 16 x 32 elements: of the left factor 16
+ * rows x 32 terms, of the right one 16 columns x 32 terms, in which each row of the tile holds two terms of each
+ * column. Behind the last term both are 0.
  *
  * There are 16 times as many multiplications a cycle as by multiply-add, of which six are needed.
  */
@@ -49,26 +49,22 @@ INLINE __m512 rounded(__m512 x) {
     return high_half(_mm512_add_epi32(_mm512_castps_si512(x), _mm512_set1_epi32(0x8000)));
 }
 
-INLINE split_vec split(__m512 x) {
-    split_vec s;
-    s.part[0] = rounded(x);
-    __m512 left = x - s.part[0];
-    s.part[1] = rounded(left);
-    s.part[2] = left - s.part[1]; /* of eight bits by itself */
-    return s;
+/* x with a first part that is next to it. */
+INLINE split_vec split_from(__m512 first, __m512 x) {
+    __m512 left = x - first, second = rounded(left);
+    return (split_vec){{first, second, left - second}}; /* the third is of eight bits by itself */
 }
 
-/* Of large numbers that the first part would round to infinity. */
+INLINE split_vec split(__m512 x) {
+    return split_from(rounded(x), x);
+}
+
+/* Of the largest numbers too, which would be rounded to infinity. */
 INLINE split_vec split_any(__m512 x) {
-    split_vec s;
     __m512i bits = _mm512_castps_si512(x);
     __mmask16 largest =
         _mm512_cmpeq_epi32_mask(_mm512_and_si512(bits, _mm512_set1_epi32(0x7fff0000)), _mm512_set1_epi32(0x7f7f0000));
-    s.part[0] = _mm512_mask_mov_ps(rounded(x), largest, high_half(bits));
-    __m512 left = x - s.part[0];
-    s.part[1] = rounded(left);
-    s.part[2] = left - s.part[1];
-    return s;
+    return split_from(_mm512_mask_mov_ps(rounded(x), largest, high_half(bits)), x);
 }
 
 /* factor * x, as if it were not rounded. */
@@ -85,10 +81,10 @@ INLINE __m512i larger_magnitude(__m512i most, __m512 x) {
 }
 
 INLINE __mmask16 is_wild(__m512i magnitude) {
-    return _mm512_cmpge_epu32_mask(magnitude, _mm512_castps_si512(_mm512_set1_ps(ATTN_PARTS_WILD)));
+    return _mm512_cmpge_epu32_mask(magnitude, _mm512_castps_si512(_mm512_set1_ps(ATTN_PARTS_LARGE)));
 }
 
-/* The first n of a vector's elements, n any number; or all but the first n. */
+/* The first n of a vector's elements, n any number, and those from begin to end-1. */
 INLINE __mmask16 first_elements(int64_t n) {
     return n >= SIDE ? 0xffff : n <= 0 ? 0 : (__mmask16)((1u << n) - 1);
 }
@@ -242,8 +238,8 @@ INLINE void add_products(int high, int wide) {
         _tile_dpbf16ps(3, 5, 7);
 }
 
-/* y, whole tiles of it. The smallest products first, so that a product with 1 is exact; each differs from the one before
- * in one part, which spares loads. */
+/* y, whole tiles of it. The largest product last, and of one number's parts the smallest first, so that a product with
+ * 1 is exact; each product differs from the one before in one part, which spares loads. */
 INLINE void multiply_tiles(int high, int wide, const attn_parts_product *p, const bfloat *left, const bfloat *right,
                            float *y, int64_t ldy) {
     const int64_t left_group = p->blocks * BLOCK, right_group = p->right_blocks * BLOCK;

@@ -11,7 +11,10 @@
 enum { ATTN_PARTS_SIDE = 16, ATTN_PARTS_TERMS = 32, ATTN_PARTS_TILE_BYTES = 1024 };
 
 /* Numbers from here on and what is not finite are no factors of scores in parts, which would overflow. */
-#define ATTN_PARTS_WILD 0x1p56F
+#define ATTN_PARTS_LARGE 0x1p56F
+
+/* Sums of products in parts lose what is below 2^-126: of results this large less than 2^-24 for a million terms. */
+#define ATTN_PARTS_SMALL 0x1p-70F
 
 /* Blocks of terms. */
 static inline int64_t attn_parts_blocks(int64_t k) {

@@ -16,7 +16,7 @@ void KERNEL(scaled)(int64_t n, real factor, const real *x, real *y) {
 /* A product with the reciprocal, mended by what it leaves: nearly as exact as a division and several times as fast. Inf
  * becomes NaN, except in generic. */
 INLINE vec quotient(vec x, real factor, real divisor) {
-    vec scaled = factor * x;
+    vec scaled = factor * (x + vec_all(0)); /* -0 becomes 0 */
 #ifdef ATTN_KERNEL_ISA_GENERIC
     return scaled / divisor;
 #else

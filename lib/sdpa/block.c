@@ -51,14 +51,15 @@ static bool suspicious(const attn_call *call, const attn_query_block *part) {
     return false;
 }
 
-/* True for a row so small that what the matrix unit takes for 0, below 2^-126, might show: of what is larger it is less
- * than 2^-24, for a million keys. */
-static bool too_small_for_parts(int64_t n, const real *o) {
-    const real small = (real)0x1p-70;
-    for (int64_t i = 0; i < n; i++)
-        if (o[i] >= small || o[i] <= -small)
+/* True for a row so small that what the matrix unit takes for 0 might show, 0 too. Most are known not to be by their
+ * first element. */
+static bool too_small_for_parts(const attn_query_block *block, int64_t v_dim, int64_t head, int64_t i) {
+    int64_t state = head * block->rows + i;
+    const real *o = block->o + state * v_dim;
+    for (int64_t c = 0; c < v_dim; c++)
+        if (o[c] >= ATTN_PARTS_SMALL || o[c] <= -ATTN_PARTS_SMALL)
             return false;
-    return n > 0;
+    return v_dim > 0 && block->row_sum[state] > 0;
 }
 
 /* One NaN for all, since the sign of a product's NaN depends on how rows were grouped. */
@@ -109,6 +110,27 @@ static attn_query_block part_of(const attn_query_block *block, int64_t v_dim, in
     return part;
 }
 
+/* Rows too small for parts, together while they follow each other in a tile: the kernels then in use see to it that
+ * this changes no bits, but for a window, where the first key of a product would not be a row's own. */
+static void redo_small_rows(const attn_call *call, const attn_task *task, const attn_query_block *block,
+                            bool all_finite, attn_over_keys *over_keys) {
+    int64_t v_dim = call->plan->problem.v_dim, most = task->member.left < 0 ? block->share.tile_rows : 1;
+    for (int64_t head = 0; head < block->heads; head++)
+        for (int64_t i = 0, n; i < block->rows; i += n) {
+            int64_t tile_end = attn_smaller((i / most + 1) * most, block->rows);
+            for (n = 0; i + n < tile_end && too_small_for_parts(block, v_dim, head, i + n); n++) {
+            }
+            if (n > 0) {
+                attn_query_block rows = part_of(block, v_dim, head, i, n);
+                rows.without_parts = true;
+                rows.cleaning = !all_finite;
+                over_keys(call, task, &rows);
+            } else {
+                n = 1;
+            }
+        }
+}
+
 void attn_block_complete(const attn_call *call, const attn_task *task, const attn_query_block *block,
                          attn_over_keys *over_keys) {
     int64_t v_dim = call->plan->problem.v_dim;
@@ -121,16 +143,7 @@ void attn_block_complete(const attn_call *call, const attn_task *task, const att
             if (part.cleaning)
                 over_keys(call, task, &part);
         }
-    bool in_parts = call->plan->shape.parts && !block->share.few_queries;
-    for (int64_t head = 0; in_parts && head < block->heads; head++)
-        for (int64_t i = 0; i < block->rows; i++) {
-            int64_t state = head * block->rows + i;
-            if (!(block->row_sum[state] > 0) || !too_small_for_parts(v_dim, block->o + state * v_dim))
-                continue;
-            attn_query_block row = part_of(block, v_dim, head, i, 1);
-            row.plain = true;
-            row.cleaning = !all_finite;
-            over_keys(call, task, &row);
-        }
+    if (call->plan->shape.parts && !block->share.few_queries)
+        redo_small_rows(call, task, block, all_finite, over_keys);
     finish(call, task, block, all_finite);
 }

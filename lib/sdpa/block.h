@@ -28,14 +28,14 @@ struct attn_query_block {
     real *s;                           /* a tile of scores of one head */
     real *o;                           /* output before the division, heads x rows x v_dim */
     real *row_max, *row_sum, *rescale; /* heads x rows */
-    real *packed_queries;              /* heads x rows x head_dim, or NULL when Q is read where it is */
-    real *packed_keys, *packed_values; /* of a tile */
+    real *packed_queries;              /* heads x rows x head_dim, or NULL when Q is read where it is; or parts of Q */
+    real *packed_keys, *packed_values; /* of a tile; with the matrix unit parts, not reals */
     real *queries_transposed, *strip;  /* few queries, many rows: Q; scores of a strip of keys, or Q on its way */
-    void *weight_parts;                /* of a tile; then packed_queries, keys and values are in parts too */
+    void *weight_parts;                /* of a tile, for the matrix unit */
     uint8_t *wild;                     /* 1 for each query and key that parts are not for */
     real *clean;                       /* a tile of values */
     int64_t first_key;                 /* whose product begins the output of every row, -1 = the output begins as 0 */
-    bool plain;                        /* without parts and packing */
+    bool without_parts;                /* of the matrix unit, and unpacked: rows too small for parts once more */
     bool cleaning;                     /* non-finite values are kept from rows that do not see them */
 };
 

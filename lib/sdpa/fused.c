@@ -69,7 +69,7 @@ static int64_t first_queries(const attn_query_block *block) {
     return attn_smaller(block->rows, block->share.tile_keys);
 }
 
-/* Those of a block that nobody has asked for; of several heads, or where they are made dense at once, all. */
+/* Those of a block that nobody has asked for; of several heads, or where they are made dense or split at once, all. */
 static void fetch_queries(const attn_call *call, const attn_task *task, const attn_query_block *block) {
     bool alone = block->heads == 1, all = !alone || block->packed_queries != NULL;
     int64_t begin = task->awaited && alone ? first_queries(block) : 0, end = all ? block->rows : first_queries(block);
@@ -120,7 +120,6 @@ static fetch_list what_comes_next(const attn_call *call, const attn_task *task, 
 typedef struct key_tile {
     int64_t begin, end;
     bool prepared; /* what follows is known: not before some rows look at these keys */
-    bool in_parts; /* for the matrix unit, and the rest is the caller's */
     bool transposed;
     const real *k, *v;
     int64_t k_row, v_row;
@@ -135,7 +134,7 @@ static void copy_rows(const attn_call *call, int64_t rows, int64_t cols, const r
 
 /* True where the block's products are the matrix unit's. */
 static bool by_parts(const attn_call *call, const attn_query_block *block) {
-    return call->plan->shape.parts && !block->plain;
+    return call->plan->shape.parts && !block->without_parts;
 }
 
 /* Q of the block in parts, or made dense where its rows are apart: every tile of keys reads it. */
@@ -164,11 +163,10 @@ static void prepare_keys(const attn_call *call, const attn_task *task, const att
     tile->v = arrays.v != NULL ? arrays.v + tile->begin * arrays.v_row : NULL;
     tile->k_row = arrays.k_row;
     tile->v_row = arrays.v_row;
-    if (!call->plan->shape.packed || block->plain)
+    if (!call->plan->shape.packed || block->without_parts)
         return;
-    if (by_parts(call, block)) {
+    if (call->plan->shape.parts) {
         attn_parts_of_keys(call, &arrays, block, (attn_key_range){tile->begin, tile->end});
-        tile->in_parts = true;
         return;
     }
     if (call->scale != 0) {
@@ -188,8 +186,12 @@ static void prepare_keys(const attn_call *call, const attn_task *task, const att
 /* s = scale Q K^T of the block's head-th head, of keys that were prepared for it or of those in the caller's array. */
 static void scores(const attn_call *call, const attn_head *arrays, const attn_query_block *block, int64_t head,
                    const key_tile *keys, const attn_tile *tile) {
-    if (keys->in_parts && call->scale != 0) {
+    if (call->scale != 0 && by_parts(call, block)) {
         attn_parts_scores(call, arrays, block, head, (attn_key_range){keys->begin, keys->end}, tile);
+        return;
+    }
+    if (call->scale != 0 && block->without_parts) {
+        attn_scores_without_parts(call, arrays, tile);
         return;
     }
     if (!keys->transposed) {
@@ -279,13 +281,16 @@ static void tile_step(const attn_call *call, const attn_task *task, const attn_q
     fetch_share(&keys->next, 2, tile->rows, left);
     if (!first)
         call->kernels->scale_rows(tile->rows, v_dim, o, v_dim, block->rescale + state);
-    if (keys->in_parts) {
+    if (by_parts(call, block)) {
         attn_parts_add_values(call, block, (attn_key_range){keys->begin, keys->end}, tile, !first, o);
         return;
     }
     const real *v = block->cleaning ? block->clean : keys->v + (tile->key0 - keys->begin) * keys->v_row;
     int64_t v_row = block->cleaning ? v_dim : keys->v_row;
-    attn_multiply(tile->rows, v_dim, tile->keys, 1, tile->s, tile->ld, v, v_row, !first, o, v_dim);
+    if (block->without_parts) /* whose bits are a row's own, however many of them are too small */
+        call->kernels->multiply(tile->rows, v_dim, tile->keys, 1, tile->s, tile->ld, v, v_row, !first, o, v_dim);
+    else
+        attn_multiply(tile->rows, v_dim, tile->keys, 1, tile->s, tile->ld, v, v_row, !first, o, v_dim);
 }
 
 /* Rows of one head over the keys of a tile: nothing where all are hidden, in strips where some are, since a strip

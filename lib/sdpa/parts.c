@@ -53,6 +53,11 @@ static void scores_without_parts(const attn_call *call, const attn_head *arrays,
                                       arrays->k + (tile->key0 + begin) * arrays->k_row, arrays->k_row, &s);
 }
 
+void attn_scores_without_parts(const attn_call *call, const attn_head *arrays, const attn_tile *tile) {
+    for (int64_t i = 0; i < tile->rows; i++)
+        scores_without_parts(call, arrays, tile, i, 0, tile->keys);
+}
+
 void attn_parts_scores(const attn_call *call, const attn_head *arrays, const attn_query_block *block, int64_t head,
                        attn_key_range keys, const attn_tile *tile) {
     int64_t blocks = attn_parts_blocks(call->plan->problem.head_dim);

@@ -82,9 +82,9 @@ attn_member attn_member_of(const attn_problem *problem, int64_t b, const attn_le
 typedef struct attn_pieces {
     int keys;                      /* naive, tiny members of fused: the numbers of a row's visible keys */
     int scores;                    /* naive: a row; blas: a head; fused: a tile */
-    int packed_queries;            /* fused: Q of a block, dense */
-    int packed_keys;               /* fused: K of a tile, transposed */
-    int packed_values;             /* fused: V of a tile, dense */
+    int packed_queries;            /* fused: Q of a block, dense or in parts */
+    int packed_keys;               /* fused: K of a tile, transposed or in parts */
+    int packed_values;             /* fused: V of a tile, dense or in parts */
     int queries_transposed, strip; /* fused, few queries with many rows: Q; scores of a strip of keys */
     int output;                    /* fused: the rows of a block while they accumulate */
     int row_max, row_sum, rescale; /* fused: one number per row of a block */

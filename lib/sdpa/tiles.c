@@ -24,10 +24,12 @@ enum {
     LARGE_KEYS = 512,      /* while a row of V stays below WIDE_VALUES */
     LARGE_KEYS_WIDE = 256, /* from there on */
     WIDE_VALUES = 256,     /* elements */
+    /* of the matrix unit: 2-core Xeon (Sapphire Rapids), 2026-12-01, plans of builds in turn: LADDER.md, "Parts" */
     PARTS_ROWS = 32,
     PARTS_KEYS = 128,
-    PARTS_BLOCK_BYTES = 256 * 1024,
-    PARTS_WIDEST = 256,
+    PARTS_BLOCK_BYTES = 256 * 1024, /* output of a block; its Q takes one and a half times as much, */
+    LEAST_WIDTH = 16,               /* and no less for narrower heads */
+    PARTS_WIDEST = 256, /* wider heads were not tried: K and V of a tile would leave the second-level cache */
 };
 
 /* Who multiplies small tiles without packing them, and the keys of these: as many as make V this large, at most
@@ -76,7 +78,8 @@ static attn_tile_shape tiles_of_parts(int64_t widest) {
         .keys = PARTS_KEYS,
         .short_rows = PARTS_ROWS,
         .strip = ROWS_UNIT,
-        .block_rows = whole(PARTS_BLOCK_BYTES / (widest * (int64_t)sizeof(float)), PARTS_ROWS, INT64_MAX),
+        .block_rows = whole(PARTS_BLOCK_BYTES / (attn_larger(widest, LEAST_WIDTH) * (int64_t)sizeof(float)), PARTS_ROWS,
+                            INT64_MAX),
         .packed = true,
         .parts = true,
         .reason = "three parts of bfloat16 for each float, by the matrix unit",

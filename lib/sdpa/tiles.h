@@ -13,7 +13,7 @@ typedef struct attn_tile_shape {
     int64_t strip;      /* rows at a time where position hides a part of a tile */
     int64_t block_rows; /* queries that go over the keys together: a multiple of rows */
     bool parts;         /* by the matrix unit: packed as numbers of bfloat16 */
-    bool packed;        /* a tile's K is transposed and its V made dense before the products */
+    bool packed; /* a tile's K is transposed and its V made dense before the products, or both split into parts */
     const char *reason; /* for plan_describe */
 } attn_tile_shape;
 

@@ -4,6 +4,7 @@
 #define CHAIN_TEST_H
 
 #include <attn/attn.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -30,11 +31,12 @@ static inline size_t stride_of_problems(void) {
 }
 
 /* Where to begin: double with another problem than float, and generic kernels with others than those, so that the three
- * have all of them with one of three. */
+ * have all of them with one of three. ATTN_FIRST_PROBLEM is where float begins. */
 static inline size_t first_problem(void) {
-    const char *isa = getenv("ATTN_MAX_ISA");
+    const char *first = getenv("ATTN_FIRST_PROBLEM"), *isa = getenv("ATTN_MAX_ISA");
+    size_t begin = first != NULL ? strtoul(first, NULL, 10) : 0;
     bool is_generic = isa != NULL && strcmp(isa, "generic") == 0;
-    return (size_t)((sizeof(real) == 8 ? 1 : 0) + (is_generic ? 2 : 0)) % stride_of_problems();
+    return (begin + (sizeof(real) == 8 ? 1 : 0) + (is_generic ? 2 : 0)) % stride_of_problems();
 }
 
 /* ---- Memory ------------------------------------------------------------------------------------------------------ */
@@ -162,9 +164,44 @@ static inline attn_context counting_context(counting_allocator *allocator) {
     return context;
 }
 
+/* A thread for each worker. */
+enum { MOST_WORKERS = 64 };
+
+typedef struct pthread_worker {
+    pthread_t thread;
+    attn_parallel_body body;
+    void *argument;
+    int worker;
+} pthread_worker;
+
+static inline void *run_pthread_worker(void *data) {
+    pthread_worker *w = data;
+    w->body(w->argument, w->worker);
+    return NULL;
+}
+
+static inline int on_pthreads(void *data, int workers, attn_parallel_body body, void *argument) {
+    (void)data;
+    pthread_worker all[MOST_WORKERS];
+    if (workers > MOST_WORKERS)
+        return 1;
+    for (int w = 0; w < workers; w++) {
+        all[w] = (pthread_worker){.body = body, .argument = argument, .worker = w};
+        if (pthread_create(&all[w].thread, NULL, run_pthread_worker, &all[w]) != 0)
+            abort();
+    }
+    for (int w = 0; w < workers; w++)
+        pthread_join(all[w].thread, NULL);
+    return 0;
+}
+
+/* Without OpenMP, as under thread sanitizer, the library would take the workers one after the other. */
 static inline attn_context threads_context(int threads) {
     attn_context context = ATTN_CONTEXT_INIT;
     context.threads = threads;
+#ifdef ATTN_WITHOUT_OPENMP
+    context.parallel_for = on_pthreads;
+#endif
     return context;
 }
 

@@ -1,5 +1,5 @@
-/* Products by the matrix unit: split_rows, split_values, split_keys, multiply_parts. Against long double, and to the bit
- * where a product is exact. */
+/* Products by the matrix unit: split_rows, split_values, split_keys, multiply_parts. Against long double, and to the
+ * bit where a product is exact. */
 #include <sys/mman.h>
 
 #include "kernel_test.h"

@@ -222,6 +222,11 @@ static void test_divided(void **state) {
         }
         kernels->divided(n, factor, divisor, x, x);
         assert_true(same_bits(x, y, n));
+        for (int64_t i = 0; i < n; i++)
+            x[i] = i % 2 == 0 ? -(real)0 : 0;
+        kernels->divided(n, factor, divisor, x, x);
+        for (int64_t i = 0; i < n; i++)
+            assert_true(x[i] == 0 && !signbit(x[i]));
         free(x);
         free(y);
     }

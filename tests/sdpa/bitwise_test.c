@@ -96,8 +96,6 @@ static void test_threads(void **state) {
 
 /* ---- The caller's own threads ------------------------------------------------------------------------------------ */
 
-enum { MOST_WORKERS = 16 };
-
 static int run_forwards(void *data, int workers, attn_parallel_body body, void *argument) {
     ++*(int *)data;
     for (int worker = 0; worker < workers; worker++)
@@ -112,32 +110,9 @@ static int run_backwards(void *data, int workers, attn_parallel_body body, void 
     return 0;
 }
 
-typedef struct piece {
-    pthread_t thread;
-    attn_parallel_body body;
-    void *argument;
-    int worker;
-} piece;
-
-static void *run_piece(void *data) {
-    piece *p = data;
-    p->body(p->argument, p->worker);
-    return NULL;
-}
-
 static int run_on_pthreads(void *data, int workers, attn_parallel_body body, void *argument) {
-    piece pieces[MOST_WORKERS];
     ++*(int *)data;
-    if (workers > MOST_WORKERS)
-        return 1;
-    for (int w = 0; w < workers; w++) {
-        pieces[w] = (piece){.body = body, .argument = argument, .worker = w};
-        if (pthread_create(&pieces[w].thread, NULL, run_piece, &pieces[w]) != 0)
-            abort();
-    }
-    for (int w = 0; w < workers; w++)
-        pthread_join(pieces[w].thread, NULL);
-    return 0;
+    return on_pthreads(NULL, workers, body, argument);
 }
 
 static void check_parallel_for(trial *t, attn_engine engine, const results *one) {

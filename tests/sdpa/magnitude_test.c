@@ -110,12 +110,57 @@ static void test_small_values_and_nan(void **state) {
     check(&t);
 }
 
+/* Values of nothing but 0, and what is left of them beside numbers that are not finite. */
+static void test_zeros(void **state) {
+    (void)state;
+    for (size_t n = 0; n < sizeof problems / sizeof *problems; n++)
+        for (int nonfinite = 0; nonfinite < 2; nonfinite++) {
+            trial t;
+            trial_open(&t, problems[n]);
+            const attn_problem *p = &t.problem_case->problem;
+            for (int64_t b = 0; b < p->batch; b++)
+                for (int64_t h = 0; h < p->kv_heads; h++)
+                    for (int64_t j = 0; j < p->kv_len; j++)
+                        for (int64_t c = 0; c < p->v_dim; c++)
+                            *element(&t, SUPPORT_V, b, h, j, c) = (j + c) % 3 == 0 ? -(real)0 : 0;
+            if (nonfinite)
+                *element(&t, SUPPORT_V, 0, 0, 31, 5) = (real)NAN;
+            check(&t);
+        }
+}
+
+/* Sums below the smallest subnormal, where adding to 0 and writing differ in their sign: a row's bits are the same
+ * whether a row beside it sees NaN or not. */
+static void test_vanishing_sums(void **state) {
+    (void)state;
+    enum { ROWS = 64, KEYS = 70, SIZE = 19 };
+    const real least = REAL_DTYPE == ATTN_F32 ? (real)0x1p-149 : (real)0x1p-1074;
+    for_each_engine(engine) {
+        trial t;
+        trial_open(&t, "q64k70d19,causal,br");
+        for (int64_t j = 0; j < KEYS; j++)
+            for (int64_t c = 0; c < SIZE; c++)
+                *element(&t, SUPPORT_V, 0, 0, j, c) = j % 5 == 3 ? -least : -(real)0;
+        trial_run(&t, engine, 1);
+        results finite = results_of(&t);
+        *element(&t, SUPPORT_V, 0, 0, KEYS - 1, 2) = (real)NAN; /* the last row's alone */
+        for (int threads = 1; threads <= 3; threads += 2) {
+            trial_run(&t, engine, threads);
+            assert_memory_equal(t.data.base[SUPPORT_OUT], finite.copy[SUPPORT_OUT], (ROWS - 1) * SIZE * sizeof(real));
+        }
+        results_free(&finite);
+        trial_close(&t);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_queries_and_keys),
         cmocka_unit_test(test_largest_queries_and_keys),
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_small_values_and_nan),
+        cmocka_unit_test(test_zeros),
+        cmocka_unit_test(test_vanishing_sums),
     };
     return run_sdpa_tests(tests);
 }

@@ -395,6 +395,9 @@ static void test_bound(void **state) {
                     for (size_t t = 0; t < sizeof threads / sizeof *threads; t++)
                         if (plans++ % stride_of_problems() == 0)
                             check_bound(1, heads[h][0], heads[h][1], q_lens[q], kv_lens[k], sizes[d], threads[t]);
+    /* heads so narrow that parts of Q are wider */
+    check_bound(1, 1, 1, 65536, 5000, 1, 1);
+    check_bound(1, 1, 1, 8192, 5000, 8, 1);
     /* many rows of small heads, or few rows whose Q is transposed, in chunks that are shared out */
     check_bound(1, 444, 12, 984, 16260, 1, 16);
     check_bound(1, 115, 5, 49, 2629, 256, 5);
