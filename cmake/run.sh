@@ -40,7 +40,7 @@ test "$machine" != x86_64 || test_packages="$test_packages
 # One run of ctest per line. Any two of OpenBLAS flavour, instruction set, threads and named BLAS core meet in some line; the
 # test packaging.runs sees to it. The cores are what libattn makes a difference between: Prescott leaves vectors of the CPU
 # unused, Haswell packs all that it multiplies, SkylakeX has small products for tiles and some projections, Cooperlake for
-# all; auto, which OpenBLAS chooses, is one of them or like one: a line for what users have. valgrind knows no AVX-512.
+# all; auto, which OpenBLAS chooses, is one of them or like one: what users have. valgrind knows no AVX-512.
 # The twelve pairs of instruction set and named core take twelve lines, so that fewer would lose something.
 # preset, labels, OpenBLAS flavour, ATTN_MAX_ISA (best: not set), OMP_NUM_THREADS, OPENBLAS_CORETYPE (auto: not set), entries:
 # a word that choose_entries explains; with --slow it is all in every line
@@ -110,9 +110,9 @@ choose_entries() {
     own) left_out=$others ;;
     # The matrix unit, which libattn takes only where it is named, as entries do.
     unit) only='\.amx$' ;;
-    # What asks the line, of problems every second one: other lines of the same core have the others. Once per build is enough for the rest: test_support and weights.random call no kernel or BLAS, the
-    # tests of kernels go through all sets, and those of blas and guard choose flavour, core and set themselves or do not ask
-    # which kernels compute.
+    # What asks the line, of problems every second one: other lines of the same core have the others. Once per build is
+    # enough for the rest: test_support and weights.random call no kernel or BLAS, the tests of kernels go through all sets,
+    # and those of blas and guard choose flavour, core and set themselves or do not ask which kernels compute.
     line)
         left_out="$others|^(test_support$|kernels_|weights\.(random|guard)\.)"
         left_out="$left_out|^blas\.(core|fork|one_thread|region|restore|two_openmp)\."
@@ -402,6 +402,10 @@ run_ctest() {
     folder=$(flavour_folder "$flavour")
     if test "$dry_run" = yes; then
         say "Would test: $title, entries: $entries"
+        return
+    fi
+    if test "$entries" = unit && test "$machine" != x86_64; then
+        count_skip "$title: no matrix unit on $machine"
         return
     fi
     if test -z "$folder"; then
