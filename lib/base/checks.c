@@ -251,6 +251,9 @@ attn_status attn_check_outputs_apart(const attn_extent *a, const attn_extent *b)
 }
 
 attn_status attn_check_struct_size(const char *type, size_t given, size_t first, size_t ours) {
+    if (given == 0)
+        return attn_fail(ATTN_ERR_STRUCT_SIZE, "%s: struct_size 0 is no size: its initialiser sets it, or sizeof",
+                         type);
     if (given < first)
         return attn_fail(ATTN_ERR_STRUCT_SIZE, "%s: struct_size %zu is below the first version's %zu", type, given,
                          first);
