@@ -150,9 +150,8 @@ static const char shapes_text[] =
 
 static const char environment_text[] =
     "ATTN_MAX_ISA=generic, neon, avx2 or avx512 caps the instruction set of the library's kernels, amx adds the matrix "
-    "unit of Intel's Xeons; the ceilings are measured with the widest vectors of the CPU, so that with amx a share may "
-    "be "
-    "above 1. The BLAS library is the one that the loader finds: LD_LIBRARY_PATH chooses.";
+    "unit of Intel's Xeons; the ceilings are measured with the widest vectors of the CPU, so that a share may be "
+    "above 1 with amx. The BLAS library is the one that the loader finds: LD_LIBRARY_PATH chooses.";
 
 static const char exit_text[] =
     "0: all went well. 1: an engine disagrees with the oracle, something failed on the way, "

@@ -7,8 +7,13 @@
 
 #include "base/checks.h"
 
-/* A tile of one part: so many rows or columns x so many terms. */
-enum { ATTN_PARTS_SIDE = 16, ATTN_PARTS_TERMS = 32, ATTN_PARTS_TILE_BYTES = 1024 };
+/* A tile of one part: so many rows or columns x so many terms; a block is the three parts of these. */
+enum {
+    ATTN_PARTS_SIDE = 16,
+    ATTN_PARTS_TERMS = 32,
+    ATTN_PARTS_TILE_BYTES = 1024,
+    ATTN_PARTS_BLOCK_BYTES = 3 * ATTN_PARTS_TILE_BYTES,
+};
 
 /* Numbers from here on and what is not finite are no factors of scores in parts, which would overflow. */
 #define ATTN_PARTS_LARGE 0x1p56F
@@ -24,7 +29,7 @@ static inline int64_t attn_parts_blocks(int64_t k) {
 /* What the parts of so many rows or columns x so many terms take; a multiple of 64, where they must begin. */
 static inline int64_t attn_parts_bytes(int64_t rows, int64_t k) {
     int64_t groups = rows / ATTN_PARTS_SIDE + (rows % ATTN_PARTS_SIDE != 0);
-    return attn_mul_saturated(attn_mul_saturated(groups, attn_parts_blocks(k)), 3 * ATTN_PARTS_TILE_BYTES);
+    return attn_mul_saturated(attn_mul_saturated(groups, attn_parts_blocks(k)), ATTN_PARTS_BLOCK_BYTES);
 }
 
 /* A product: y[i][j] = sum_c left[i][c] right[c][skip + j], or that much more with `add`. */

@@ -191,7 +191,7 @@ static void scores(const attn_call *call, const attn_head *arrays, const attn_qu
         return;
     }
     if (call->scale != 0 && block->without_parts) {
-        attn_scores_without_parts(call, arrays, tile);
+        attn_tile_scores_apart(call, arrays, tile);
         return;
     }
     if (!keys->transposed) {
@@ -235,9 +235,7 @@ static void weights(const attn_call *call, const attn_task *task, const attn_hea
         if (!(rescale[i] < 0))
             continue;
         attn_tile row = rows_of(tile, i, 1);
-        const real *q = arrays->q + row.row0 * arrays->q_row;
-        kernels->product_transposed(1, row.keys, call->plan->problem.head_dim, false, call->scale, &q,
-                                    arrays->k + row.key0 * arrays->k_row, arrays->k_row, &row.s);
+        attn_tile_scores_apart(call, arrays, &row);
         attn_tile_edit(call, arrays, &task->member, &row);
         kernels->softmax_tile(1, row.keys, row.s, row.ld, false, row_max + i, row_sum + i, rescale + i);
     }

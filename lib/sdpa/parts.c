@@ -5,7 +5,13 @@
 
 /* n blocks of terms of 16 rows or columns further. */
 static void *blocks_from(void *parts, int64_t n) {
-    return (char *)parts + n * 3 * ATTN_PARTS_TILE_BYTES;
+    return (char *)parts + n * ATTN_PARTS_BLOCK_BYTES;
+}
+
+/* Those of Q of a head of the block from a row on, a multiple of 16: each head begins with a tile. */
+static void *queries_from(const attn_call *call, const attn_query_block *block, int64_t head, int64_t row) {
+    int64_t groups = head * attn_blocks_of(block->rows, ATTN_PARTS_SIDE) + row / ATTN_PARTS_SIDE;
+    return blocks_from(block->packed_queries, groups * attn_parts_blocks(call->plan->problem.head_dim));
 }
 
 /* The number of the first key of the 16 or 32 that this one is among. */
@@ -25,9 +31,8 @@ void attn_parts_of_queries(const attn_call *call, const attn_task *task, const a
     int64_t head_dim = call->plan->problem.head_dim;
     for (int64_t head = 0; head < block->heads; head++) {
         attn_head arrays = attn_head_at(call, task, block->head0 + head);
-        call->kernels->split_rows(
-            block->rows, head_dim, 0, call->scale, arrays.q + block->row0 * arrays.q_row, arrays.q_row,
-            (char *)block->packed_queries + head * attn_parts_bytes(block->rows, head_dim), wild_queries(block, head));
+        call->kernels->split_rows(block->rows, head_dim, 0, call->scale, arrays.q + block->row0 * arrays.q_row,
+                                  arrays.q_row, queries_from(call, block, head, 0), wild_queries(block, head));
     }
 }
 
@@ -44,27 +49,24 @@ void attn_parts_of_keys(const attn_call *call, const attn_head *arrays, const at
                                     arrays->v + keys.begin * arrays->v_row, arrays->v_row, block->packed_values);
 }
 
-/* Scores of one row from key `begin` of the tile on. */
-static void scores_without_parts(const attn_call *call, const attn_head *arrays, const attn_tile *tile, int64_t row,
-                                 int64_t begin, int64_t end) {
-    const real *q = arrays->q + (tile->row0 + row) * arrays->q_row;
-    real *s = tile->s + row * tile->ld + begin;
-    call->kernels->product_transposed(1, end - begin, call->plan->problem.head_dim, false, call->scale, &q,
-                                      arrays->k + (tile->key0 + begin) * arrays->k_row, arrays->k_row, &s);
-}
-
-void attn_scores_without_parts(const attn_call *call, const attn_head *arrays, const attn_tile *tile) {
-    for (int64_t i = 0; i < tile->rows; i++)
-        scores_without_parts(call, arrays, tile, i, 0, tile->keys);
+/* Scores of one row and keys begin .. end-1 of the tile. */
+static void scores_apart(const attn_call *call, const attn_head *arrays, const attn_tile *tile, int64_t row,
+                         int64_t begin, int64_t end) {
+    const attn_tile part = {.s = tile->s + row * tile->ld + begin,
+                            .ld = tile->ld,
+                            .row0 = tile->row0 + row,
+                            .rows = 1,
+                            .key0 = tile->key0 + begin,
+                            .keys = end - begin};
+    attn_tile_scores_apart(call, arrays, &part);
 }
 
 void attn_parts_scores(const attn_call *call, const attn_head *arrays, const attn_query_block *block, int64_t head,
                        attn_key_range keys, const attn_tile *tile) {
     int64_t blocks = attn_parts_blocks(call->plan->problem.head_dim);
     int64_t row = tile->row0 - block->row0, column = tile->key0 - first_of(keys.begin, ATTN_PARTS_SIDE);
-    int64_t group = head * attn_blocks_of(block->rows, ATTN_PARTS_SIDE) + row / ATTN_PARTS_SIDE;
     const attn_parts_product product = {
-        .left = blocks_from(block->packed_queries, group * blocks),
+        .left = queries_from(call, block, head, row),
         .right = blocks_from(block->packed_keys, column / ATTN_PARTS_SIDE * blocks),
         .rows = tile->rows,
         .cols = tile->keys,
@@ -79,10 +81,10 @@ void attn_parts_scores(const attn_call *call, const attn_head *arrays, const att
     bool some_key = memchr(wild_key, 1, (size_t)tile->keys) != NULL;
     for (int64_t i = 0; i < tile->rows; i++) {
         if (wild_row[i])
-            scores_without_parts(call, arrays, tile, i, 0, tile->keys);
+            scores_apart(call, arrays, tile, i, 0, tile->keys);
         for (int64_t j = 0; !wild_row[i] && some_key && j < tile->keys; j++)
             if (wild_key[j])
-                scores_without_parts(call, arrays, tile, i, j, j + 1);
+                scores_apart(call, arrays, tile, i, j, j + 1);
     }
 }
 

@@ -12,7 +12,6 @@
 
 #define attn_parts_of_queries REAL(attn_parts_of_queries)
 #define attn_parts_of_keys REAL(attn_parts_of_keys)
-#define attn_scores_without_parts REAL(attn_scores_without_parts)
 #define attn_parts_scores REAL(attn_parts_scores)
 #define attn_parts_add_values REAL(attn_parts_add_values)
 
@@ -24,12 +23,9 @@ void attn_parts_of_keys(const attn_call *call, const attn_head *arrays, const at
                         attn_key_range keys);
 
 /* s = scale Q K^T of the head-th head of the block, for some of the keys that are in parts. A score of a query or key
- * that is not finite or too large for parts comes from kernel product_transposed. */
+ * that is not finite or too large for parts is made apart. */
 void attn_parts_scores(const attn_call *call, const attn_head *arrays, const attn_query_block *block, int64_t head,
                        attn_key_range keys, const attn_tile *tile);
-
-/* The same for all of a tile by that kernel, whose results are a row's and key's own. */
-void attn_scores_without_parts(const attn_call *call, const attn_head *arrays, const attn_tile *tile);
 
 /* o = s V, or that much more with `add`, for some of the keys that are in parts; of the block's clean values of this
  * tile while it is cleaning. */

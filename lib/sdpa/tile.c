@@ -26,6 +26,15 @@ void attn_tile_scores(const attn_call *call, const attn_head *head, const attn_t
               tile->s, tile->ld);
 }
 
+void attn_tile_scores_apart(const attn_call *call, const attn_head *head, const attn_tile *tile) {
+    for (int64_t i = 0; i < tile->rows; i++) {
+        const real *q = head->q + (tile->row0 + i) * head->q_row;
+        real *s = tile->s + i * tile->ld;
+        call->kernels->product_transposed(1, tile->keys, call->plan->problem.head_dim, false, call->scale, &q,
+                                          head->k + tile->key0 * head->k_row, head->k_row, &s);
+    }
+}
+
 void attn_tile_cap(const attn_call *call, const attn_tile *tile) {
     if (call->plan->softcap == 0)
         return;

@@ -8,6 +8,7 @@
 #include "sdpa/engines.h"
 
 #define attn_tile_scores REAL(attn_tile_scores)
+#define attn_tile_scores_apart REAL(attn_tile_scores_apart)
 #define attn_tile_cap REAL(attn_tile_cap)
 #define attn_tile_bias REAL(attn_tile_bias)
 #define attn_tile_hide REAL(attn_tile_hide)
@@ -25,6 +26,9 @@ typedef struct attn_tile {
 
 /* s = scale * Q K^T by one CBLAS product; exactly 0, without reading K, when the scale is 0. */
 void attn_tile_scores(const attn_call *call, const attn_head *head, const attn_tile *tile);
+
+/* The same by kernel product_transposed, a row at a time: each score's bits are those of its query and key alone. */
+void attn_tile_scores_apart(const attn_call *call, const attn_head *head, const attn_tile *tile);
 
 /* Step 2, softcap, and step 3, bias and ALiBi; nothing where the problem has none. */
 void attn_tile_cap(const attn_call *call, const attn_tile *tile);

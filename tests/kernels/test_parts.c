@@ -242,7 +242,7 @@ static void test_bits(void **state) {
         real row[COLS];
         kernels->split_rows(1, TERMS, 0, 1, x + i * K + FIRST, K, left.parts, NULL);
         attn_parts_product product = {.left = left.parts,
-                                      .right = (char *)right.parts + 3 * ATTN_PARTS_TILE_BYTES,
+                                      .right = (char *)right.parts + ATTN_PARTS_BLOCK_BYTES,
                                       .rows = 1,
                                       .cols = COLS,
                                       .blocks = 2,
